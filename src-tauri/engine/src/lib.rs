@@ -1,0 +1,16 @@
+//! The agent runtime of Coppice: durable sessions, turns, background tasks, delegation and control.
+//!
+//! It knows nothing of windows, notifications or the terminal; those are built on [`Engine`]'s methods.
+
+pub mod config;
+pub mod env;
+pub mod error;
+pub mod event;
+pub mod id;
+pub mod llm;
+pub mod log;
+pub mod output;
+pub mod process;
+pub mod scope;
+pub mod tool;
+pub mod view;

@@ -1,0 +1,97 @@
+//! The seam to tools: what the model may ask the engine to do.
+
+use crate::env::Env;
+use crate::event::Mode;
+use crate::id::{CallId, Owner};
+use crate::llm::ToolSpec;
+use async_trait::async_trait;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+pub mod bash;
+pub mod edit;
+pub mod files;
+pub mod search;
+
+/// Something that the model may ask for. Arguments come as the model wrote them; bad ones are answered, not panicked
+/// on. A tool watches `call.cancel` and ends soon after it fires, leaving nothing behind.
+#[async_trait]
+pub trait Tool: Send + Sync {
+    /// How the model sees it.
+    fn spec(&self) -> ToolSpec;
+
+    /// Does what was asked. A refusal or failure is an [`Outcome`] with `ok: false`, in words the model can act on.
+    async fn run(&self, call: &Call, args: Value) -> Outcome;
+}
+
+/// The circumstances of one call.
+#[derive(Clone)]
+pub struct Call {
+    /// The call's id.
+    pub id: CallId,
+    /// The exact agent that asked.
+    pub owner: Owner,
+    /// The folder that relative paths start from, absolute.
+    pub cwd: PathBuf,
+    /// What the agent may do without asking.
+    pub mode: Mode,
+    /// Fires when the call is to end.
+    pub cancel: CancellationToken,
+    /// Takes output while the call runs, for the person who watches.
+    pub live: Arc<dyn LiveOutput>,
+    /// The world.
+    pub env: Env,
+}
+
+/// Takes the output of a call while it runs.
+pub trait LiveOutput: Send + Sync {
+    /// Some output came. Text may be cut anywhere between characters.
+    fn write(&self, text: &str);
+}
+
+/// What a call came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Whether it did what was asked.
+    pub ok: bool,
+    /// What the model reads, at most [`MAX_RESULT`] bytes.
+    pub text: String,
+    /// Facts for the window; an object, or null.
+    pub detail: Value,
+}
+
+/// The most bytes of text that a tool gives the model at once. What is left out is announced, with the way to read it.
+pub const MAX_RESULT: usize = 32 * 1024;
+
+impl Outcome {
+    /// It did what was asked.
+    pub fn ok(text: impl Into<String>) -> Self {
+        Self { ok: true, text: text.into(), detail: Value::Null }
+    }
+
+    /// It did not; `text` says why and what to do.
+    pub fn fail(text: impl Into<String>) -> Self {
+        Self { ok: false, text: text.into(), detail: Value::Null }
+    }
+
+    /// The same with facts for the window.
+    #[must_use]
+    pub fn with(mut self, detail: Value) -> Self {
+        self.detail = detail;
+        self
+    }
+}
+
+/// Reads a tool's arguments, or says what is wrong with them in words the model can act on.
+pub fn arguments<T: DeserializeOwned>(args: Value) -> Result<T, Outcome> {
+    serde_json::from_value(args)
+        .map_err(|error| Outcome::fail(format!("The arguments do not fit: {error}. Correct them and call again.")))
+}
+
+/// The longest prefix of `text` of at most `max` bytes that ends on a character boundary.
+pub fn cut(text: &str, max: usize) -> &str {
+    &text[..text.floor_char_boundary(max)]
+}

@@ -1,0 +1,366 @@
+//! What people see, as types: the tree, the rows of a transcript, receipts. Folds over events make them; the wire
+//! carries them; the window draws them.
+
+use crate::event::{Mode, Party, Receipt, Route, Stop, TaskStatus, TurnEnd, Usage};
+use crate::id::{CallId, SessionId, TaskId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use ts_rs::TS;
+
+pub mod rows;
+
+/// The state of a session, as the tree shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, TS)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionState {
+    /// No run of its own now.
+    Idle,
+    /// Accepted, no first sign yet.
+    Starting,
+    /// At work.
+    Running,
+    /// Paused for a decision or an answer of the person.
+    Waiting,
+    /// Asked to end, not yet proven ended.
+    Stopping,
+    /// The last activation ended with a result.
+    Completed,
+    /// The last activation ended with an error.
+    Failed,
+    /// The last activation ended by a stop.
+    Killed,
+    /// Coppice crashed or quit while it ran.
+    Interrupted,
+    /// No sign of life for too long; it cannot be told whether it still works.
+    Unverified,
+}
+
+/// Tokens of a session, summed over its requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, TS)]
+pub struct Tokens {
+    /// Tokens read, cached ones included.
+    pub input: i64,
+    /// Tokens written.
+    pub output: i64,
+    /// The part of `input` that came from a cache.
+    pub cached: i64,
+    /// True when a part of the sum is an estimate.
+    pub estimated: bool,
+    /// How many requests were made.
+    pub requests: i64,
+}
+
+impl Tokens {
+    /// Adds one request's usage.
+    pub fn add(&mut self, usage: &Usage) {
+        self.input += usage.input;
+        self.output += usage.output;
+        self.cached += usage.cached;
+        self.estimated |= usage.estimated;
+        self.requests += 1;
+    }
+
+    /// Adds another sum.
+    pub fn merge(&mut self, other: &Tokens) {
+        self.input += other.input;
+        self.output += other.output;
+        self.cached += other.cached;
+        self.estimated |= other.estimated;
+        self.requests += other.requests;
+    }
+}
+
+/// A session as the tree shows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
+pub struct SessionView {
+    /// Its id.
+    pub id: SessionId,
+    /// The session that delegated it; none for a root.
+    pub parent: Option<SessionId>,
+    /// The root of its tree.
+    pub root: SessionId,
+    /// 0 for a root.
+    pub depth: u32,
+    /// Its name for people.
+    pub title: String,
+    /// The label that its parent gave it.
+    pub label: Option<String>,
+    /// The subagent provider that runs it; none for a root.
+    pub provider: Option<String>,
+    /// The name of its model in the configuration.
+    pub model: String,
+    /// What it may do without asking.
+    pub mode: Mode,
+    /// The folder it works in.
+    pub cwd: String,
+    /// Its own state.
+    pub state: SessionState,
+    /// What it does now, or how it ended, in a few words; empty when there is nothing to add to the state.
+    pub detail: String,
+    /// How many sessions and commands run below it.
+    pub live_below: u32,
+    /// How many asks wait for the person, its own and those below it.
+    pub needs_you: u32,
+    /// Its last activation; none for a root.
+    pub task: Option<TaskId>,
+    /// When an event last came for it.
+    pub last_sign_at: i64,
+    /// When it came to be.
+    pub created_at: i64,
+    /// When its running turn began, or its last one; none before the first.
+    pub started_at: Option<i64>,
+    /// When its last turn ended; none while one runs.
+    pub ended_at: Option<i64>,
+    /// The step that it is at, or was last at; 0 before the first.
+    pub step: u32,
+    /// What a steer would have to wait for: true while a turn runs and takes messages.
+    pub steerable: bool,
+    /// Its own tokens.
+    pub tokens: Tokens,
+    /// Its own cost in US dollars; none when it cannot be told.
+    pub cost: Option<f64>,
+    /// The `n` of its last event.
+    pub last_n: i64,
+}
+
+/// A background task as the tree shows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
+pub struct TaskView {
+    /// Its id.
+    pub id: TaskId,
+    /// `bash` or `subagent`.
+    pub kind: String,
+    /// What it does, for people.
+    pub label: String,
+    /// The session that owns it.
+    pub owner: SessionId,
+    /// The child session that it activates; none for a command.
+    pub child: Option<SessionId>,
+    /// Its status.
+    pub status: TaskStatus,
+    /// How it ended, for people.
+    pub detail: Option<String>,
+    /// Who stopped it, when it was killed.
+    pub killed_by: Option<Party>,
+    /// When it began.
+    pub started_at: i64,
+    /// When it ended; none while it lives.
+    pub settled_at: Option<i64>,
+}
+
+/// What became of a message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum MessageReceipt {
+    /// Durable, waits for the next step.
+    Accepted,
+    /// The model read it.
+    Admitted {
+        /// At this step.
+        step: u32,
+        /// By this way.
+        route: Route,
+    },
+    /// It was not delivered.
+    NotDelivered {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// One item of a transcript, as people see it. `n` and `part` together name it and give its place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
+pub struct Row {
+    /// The `n` of the event it shows.
+    pub n: i64,
+    /// Its position among the rows of that event.
+    pub part: u32,
+    /// When that event happened.
+    pub at: i64,
+    /// The step it belongs to, where it belongs to one.
+    pub step: Option<u32>,
+    /// What it is.
+    #[serde(flatten)]
+    pub body: RowBody,
+}
+
+/// What a row shows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum RowBody {
+    /// What a child was asked by its parent.
+    AskText {
+        /// The session that asked.
+        asker: SessionId,
+        /// The words.
+        text: String,
+        /// What became of it.
+        receipt: MessageReceipt,
+    },
+    /// A person's message.
+    Message {
+        /// The words.
+        text: String,
+        /// What became of it.
+        receipt: MessageReceipt,
+    },
+    /// Prose of the model.
+    Answer {
+        /// Markdown.
+        text: String,
+        /// Why the reply ended.
+        stop: Stop,
+    },
+    /// Reasoning that the model let us see.
+    Thinking {
+        /// The words.
+        text: String,
+    },
+    /// A tool call.
+    Tool(ToolRow),
+    /// A call that started a child.
+    Delegation(ToolRow),
+    /// A task of this session ended.
+    Notice {
+        /// The task.
+        task: TaskId,
+        /// `bash` or `subagent`.
+        task_kind: String,
+        /// Its label.
+        label: String,
+        /// The child session; none for a command.
+        child: Option<SessionId>,
+        /// How it ended.
+        status: TaskStatus,
+        /// How it ended, for people.
+        detail: Option<String>,
+        /// Who stopped it.
+        killed_by: Option<Party>,
+        /// How long it ran, in milliseconds.
+        ran_ms: i64,
+        /// The step at which the owner was told; none while it is not.
+        told_at_step: Option<u32>,
+    },
+    /// What a stop ended.
+    Decision {
+        /// The receipt.
+        receipt: Receipt,
+    },
+    /// Something went wrong.
+    Fault {
+        /// What, for people.
+        text: String,
+        /// True when it was mended and nothing is left to do.
+        repaired: bool,
+    },
+    /// A turn ended in another way than by a plain answer.
+    TurnEnd {
+        /// How.
+        end: TurnEnd,
+        /// Why.
+        detail: Option<String>,
+    },
+    /// An event that this build does not know.
+    Unknown {
+        /// Its kind in the store.
+        event: String,
+    },
+}
+
+/// A tool call as a row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
+pub struct ToolRow {
+    /// The call.
+    pub call: CallId,
+    /// The tool's name.
+    pub tool: String,
+    /// What it works on, in a few words: a path, a pattern, a command, a label.
+    pub target: String,
+    /// The arguments as the model wrote them, at most 4 KiB.
+    pub args: String,
+    /// The result; none while it runs.
+    pub result: Option<ToolResultRow>,
+}
+
+/// The result of a tool call as a row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
+pub struct ToolResultRow {
+    /// Whether it did what was asked.
+    pub ok: bool,
+    /// The end of what the model read, at most 4 KiB.
+    pub text: String,
+    /// How many bytes the whole text has.
+    pub bytes: i64,
+    /// How many lines the whole text has.
+    pub lines: i64,
+    /// Facts from the tool: `exit`, `task`, `child`, `added`, `removed`, `hits`, ...; an object, or null.
+    #[ts(type = "Record<string, unknown> | null")]
+    pub detail: Value,
+    /// How long it ran, in milliseconds.
+    pub ms: i64,
+}
+
+/// What a session says at this moment, before it is an event: the reply that streams and the calls that run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, TS)]
+pub struct LiveView {
+    /// The step.
+    pub step: u32,
+    /// The parts of the reply so far, in order.
+    pub blocks: Vec<LiveBlock>,
+    /// Output of the calls that run, its last lines.
+    pub calls: Vec<LiveCall>,
+}
+
+/// A part of a reply that streams.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
+pub struct LiveBlock {
+    /// `text`, `thinking` or `tool_call`.
+    #[serde(rename = "type")]
+    pub kind: LiveKind,
+    /// The tool's name, for a tool call.
+    pub name: Option<String>,
+    /// Where `text` begins, in characters (UTF-16 units) from the start of the block: earlier text was sent before.
+    pub from: usize,
+    /// What came since.
+    pub text: String,
+}
+
+/// What kind of part streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, TS)]
+#[serde(rename_all = "snake_case")]
+pub enum LiveKind {
+    /// Prose.
+    Text,
+    /// Reasoning.
+    Thinking,
+    /// The arguments of a tool call.
+    ToolCall,
+}
+
+/// A call that runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
+pub struct LiveCall {
+    /// The call.
+    pub call: CallId,
+    /// The last lines of its output, at most 4 KiB.
+    pub tail: String,
+}
+
+/// One push to a subscriber: what changed since the last one. Rows belong to the session it subscribed to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, TS)]
+pub struct Frame {
+    /// The log position up to which this frame tells everything.
+    pub seq: i64,
+    /// Sessions that are new or changed.
+    pub sessions: Vec<SessionView>,
+    /// Sessions that were deleted.
+    pub removed: Vec<SessionId>,
+    /// Tasks that are new or changed.
+    pub tasks: Vec<TaskView>,
+    /// Rows of the open session that are new or changed, in order.
+    pub rows: Vec<Row>,
+    /// What the open session says now; none when nothing changed since the last frame.
+    pub live: Option<LiveView>,
+    /// One line for the window's status line, when it changed.
+    pub status: Option<String>,
+}

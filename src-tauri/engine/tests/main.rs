@@ -1,0 +1,1 @@
+//! The engine's tests: one binary, a module per suite. Only the model, the clock and the network are scripted.

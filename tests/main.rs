@@ -1,0 +1,1 @@
+//! The tests of the shell: commands, contract, tidiness, and journeys through the real window.
