@@ -3,6 +3,7 @@
 //! It knows nothing of windows, notifications or the terminal; those are built on [`Engine`]'s methods.
 
 pub mod config;
+pub mod engine;
 pub mod env;
 pub mod error;
 pub mod event;
@@ -14,3 +15,5 @@ pub mod process;
 pub mod scope;
 pub mod tool;
 pub mod view;
+
+pub use engine::Engine;

@@ -1,0 +1,1036 @@
+// Made from the Rust types by the tests; change them there.
+
+export type SessionId = string;
+export type TaskId = string;
+export type CallId = string;
+export type Code = "bad_request" | "unknown_session" | "unknown_task" | "not_yours" | "not_delivered" | "conflict" | "not_resumable" | "busy" | "held_elsewhere" | "refused" | "limit" | "model" | "store" | "gone" | "too_large" | "shutting_down" | "internal";
+export type Mode = "read-only" | "ask" | "accept-edits" | "full";
+export type Party = "person" | "parent" | "owner" | "limit" | "runtime";
+export type Stop = "complete" | "max_tokens" | "refusal" | "cut_off";
+export type TurnEnd = "completed" | "stopped" | "failed" | "max_tokens" | "refusal" | "limit" | "interrupted";
+export type TaskStatus = "running" | "stopping" | "completed" | "failed" | "killed" | "interrupted";
+export type Route = "steered" | "started";
+export type Receipt = { 
+/**
+ * What was asked: `turn`, `branch`, `task` or `everything`.
+ */
+what: string, 
+/**
+ * The name of what was stopped, for people.
+ */
+label: string, 
+/**
+ * Who asked.
+ */
+by: Party | null, 
+/**
+ * What ended (or, in a preview, would end).
+ */
+ended: Array<ReceiptItem>, 
+/**
+ * What lives on below what was stopped.
+ */
+kept: Array<ReceiptItem>, 
+/**
+ * Every process that was seen, and whether it was seen gone.
+ */
+processes: Array<ReceiptProcess>, 
+/**
+ * What could not be proven, in words.
+ */
+unconfirmed: Array<string>, 
+/**
+ * How long it took, in milliseconds.
+ */
+ms: number, };
+export type ReceiptItem = { 
+/**
+ * `turn`, `task` or `child`.
+ */
+kind: string, 
+/**
+ * The session's id for a turn or child, the task's for a task.
+ */
+id: string, 
+/**
+ * Its name for people.
+ */
+label: string, };
+export type ReceiptProcess = { 
+/**
+ * The process id.
+ */
+pid: number, 
+/**
+ * When it started, in milliseconds since the Unix epoch.
+ */
+started_at: number, 
+/**
+ * Whether it was seen gone.
+ */
+gone: boolean, };
+export type Protocol = "anthropic" | "openai-chat" | "openai-responses" | "gemini" | "rehearsal";
+export type Desktop = "tasks" | "roots" | "asks" | "off";
+export type Limits = { 
+/**
+ * The deepest child; a root is 0.
+ */
+depth: number, 
+/**
+ * Live tasks of one owner.
+ */
+live_tasks_per_owner: number, 
+/**
+ * Children alive at once.
+ */
+live_children: number, 
+/**
+ * Children in all.
+ */
+children: number, 
+/**
+ * Tokens, read and written.
+ */
+tokens: number, 
+/**
+ * Money, in US dollars.
+ */
+money_usd: number, 
+/**
+ * Wall clock, in seconds.
+ */
+wall_clock_s: number, 
+/**
+ * Model requests in one turn.
+ */
+step_limit: number, 
+/**
+ * How long something may show no sign of life, in seconds.
+ */
+idle_s: number, 
+/**
+ * How long a stop stays polite, in milliseconds.
+ */
+stop_grace_ms: number, 
+/**
+ * How often in a row an idle owner is woken until a person speaks.
+ */
+wake_budget: number, };
+export type Notices = { 
+/**
+ * Whether a task's end wakes an idle owner.
+ */
+wake: boolean, 
+/**
+ * Which ends reach the desktop.
+ */
+desktop: Desktop, };
+export type ModelView = { 
+/**
+ * Its name in the configuration.
+ */
+name: string, 
+/**
+ * How it is spoken to.
+ */
+protocol: Protocol, 
+/**
+ * The name that its server knows it by.
+ */
+model: string | null, 
+/**
+ * Where it is.
+ */
+base_url: string | null, 
+/**
+ * The size of its context in tokens, where it is known.
+ */
+context: number | null, 
+/**
+ * Whether sessions that name no model use it.
+ */
+default: boolean, 
+/**
+ * Why it cannot be used now; none when it works.
+ */
+problem: string | null, };
+export type Page = { 
+/**
+ * The rows, oldest first.
+ */
+rows: Array<Row>, 
+/**
+ * The `n` of the first event that gives rows in the session: nothing comes before it.
+ */
+first: number, 
+/**
+ * The `n` of the last event of the session.
+ */
+last: number, };
+export type Sent = { 
+/**
+ * It joined the running turn, or started one.
+ */
+route: Route, 
+/**
+ * The activation that reads it.
+ */
+task: TaskId, };
+export type SessionState = "idle" | "starting" | "running" | "waiting" | "stopping" | "completed" | "failed" | "killed" | "interrupted" | "unverified";
+export type Tokens = { 
+/**
+ * Tokens read, cached ones included.
+ */
+input: number, 
+/**
+ * Tokens written.
+ */
+output: number, 
+/**
+ * The part of `input` that came from a cache.
+ */
+cached: number, 
+/**
+ * True when a part of the sum is an estimate.
+ */
+estimated: boolean, 
+/**
+ * How many requests were made.
+ */
+requests: number, };
+export type SessionView = { 
+/**
+ * Its id.
+ */
+id: SessionId, 
+/**
+ * The session that delegated it; none for a root.
+ */
+parent: SessionId | null, 
+/**
+ * The root of its tree.
+ */
+root: SessionId, 
+/**
+ * 0 for a root.
+ */
+depth: number, 
+/**
+ * Its name for people.
+ */
+title: string, 
+/**
+ * The label that its parent gave it.
+ */
+label: string | null, 
+/**
+ * The subagent provider that runs it; none for a root.
+ */
+provider: string | null, 
+/**
+ * The name of its model in the configuration.
+ */
+model: string, 
+/**
+ * What it may do without asking.
+ */
+mode: Mode, 
+/**
+ * The folder it works in.
+ */
+cwd: string, 
+/**
+ * Its own state.
+ */
+state: SessionState, 
+/**
+ * What it does now, or how it ended, in a few words; empty when there is nothing to add to the state.
+ */
+detail: string, 
+/**
+ * How many sessions and commands run below it.
+ */
+live_below: number, 
+/**
+ * How many asks wait for the person, its own and those below it.
+ */
+needs_you: number, 
+/**
+ * Its last activation; none for a root.
+ */
+task: TaskId | null, 
+/**
+ * When an event last came for it.
+ */
+last_sign_at: number, 
+/**
+ * When it came to be.
+ */
+created_at: number, 
+/**
+ * When its running turn began, or its last one; none before the first.
+ */
+started_at: number | null, 
+/**
+ * When its last turn ended; none while one runs.
+ */
+ended_at: number | null, 
+/**
+ * The step that it is at, or was last at; 0 before the first.
+ */
+step: number, 
+/**
+ * What a steer would have to wait for: true while a turn runs and takes messages.
+ */
+steerable: boolean, 
+/**
+ * Its own tokens.
+ */
+tokens: Tokens, 
+/**
+ * Its own cost in US dollars; none when it cannot be told.
+ */
+cost: number | null, 
+/**
+ * The `n` of its last event.
+ */
+last_n: number, };
+export type TaskView = { 
+/**
+ * Its id.
+ */
+id: TaskId, 
+/**
+ * `bash` or `subagent`.
+ */
+kind: string, 
+/**
+ * What it does, for people.
+ */
+label: string, 
+/**
+ * The session that owns it.
+ */
+owner: SessionId, 
+/**
+ * The child session that it activates; none for a command.
+ */
+child: SessionId | null, 
+/**
+ * Its status.
+ */
+status: TaskStatus, 
+/**
+ * How it ended, for people.
+ */
+detail: string | null, 
+/**
+ * Who stopped it, when it was killed.
+ */
+killed_by: Party | null, 
+/**
+ * When it began.
+ */
+started_at: number, 
+/**
+ * When it ended; none while it lives.
+ */
+settled_at: number | null, };
+export type MessageReceipt = { "is": "accepted" } | { "is": "admitted", 
+/**
+ * At this step.
+ */
+step: number, 
+/**
+ * By this way.
+ */
+route: Route, } | { "is": "not_delivered", 
+/**
+ * Why.
+ */
+reason: string, };
+export type Row = { 
+/**
+ * The `n` of the event it shows.
+ */
+n: number, 
+/**
+ * Its position among the rows of that event.
+ */
+part: number, 
+/**
+ * When that event happened.
+ */
+at: number, 
+/**
+ * The step it belongs to, where it belongs to one.
+ */
+step: number | null, } & ({ "kind": "ask_text", 
+/**
+ * The session that asked.
+ */
+asker: SessionId, 
+/**
+ * The words.
+ */
+text: string, 
+/**
+ * What became of it.
+ */
+receipt: MessageReceipt, } | { "kind": "message", 
+/**
+ * The words.
+ */
+text: string, 
+/**
+ * What became of it.
+ */
+receipt: MessageReceipt, } | { "kind": "answer", 
+/**
+ * Markdown.
+ */
+text: string, 
+/**
+ * Why the reply ended.
+ */
+stop: Stop, } | { "kind": "thinking", 
+/**
+ * The words.
+ */
+text: string, } | { "kind": "tool" } & ToolRow | { "kind": "delegation" } & ToolRow | { "kind": "notice", 
+/**
+ * The task.
+ */
+task: TaskId, 
+/**
+ * `bash` or `subagent`.
+ */
+task_kind: string, 
+/**
+ * Its label.
+ */
+label: string, 
+/**
+ * The child session; none for a command.
+ */
+child: SessionId | null, 
+/**
+ * How it ended.
+ */
+status: TaskStatus, 
+/**
+ * How it ended, for people.
+ */
+detail: string | null, 
+/**
+ * Who stopped it.
+ */
+killed_by: Party | null, 
+/**
+ * How long it ran, in milliseconds.
+ */
+ran_ms: number, 
+/**
+ * The step at which the owner was told; none while it is not.
+ */
+told_at_step: number | null, } | { "kind": "decision", 
+/**
+ * The receipt.
+ */
+receipt: Receipt, } | { "kind": "fault", 
+/**
+ * What, for people.
+ */
+text: string, 
+/**
+ * True when it was mended and nothing is left to do.
+ */
+repaired: boolean, } | { "kind": "turn_end", 
+/**
+ * How.
+ */
+end: TurnEnd, 
+/**
+ * Why.
+ */
+detail: string | null, } | { "kind": "unknown", 
+/**
+ * Its kind in the store.
+ */
+event: string, });
+export type RowBody = { "kind": "ask_text", 
+/**
+ * The session that asked.
+ */
+asker: SessionId, 
+/**
+ * The words.
+ */
+text: string, 
+/**
+ * What became of it.
+ */
+receipt: MessageReceipt, } | { "kind": "message", 
+/**
+ * The words.
+ */
+text: string, 
+/**
+ * What became of it.
+ */
+receipt: MessageReceipt, } | { "kind": "answer", 
+/**
+ * Markdown.
+ */
+text: string, 
+/**
+ * Why the reply ended.
+ */
+stop: Stop, } | { "kind": "thinking", 
+/**
+ * The words.
+ */
+text: string, } | { "kind": "tool" } & ToolRow | { "kind": "delegation" } & ToolRow | { "kind": "notice", 
+/**
+ * The task.
+ */
+task: TaskId, 
+/**
+ * `bash` or `subagent`.
+ */
+task_kind: string, 
+/**
+ * Its label.
+ */
+label: string, 
+/**
+ * The child session; none for a command.
+ */
+child: SessionId | null, 
+/**
+ * How it ended.
+ */
+status: TaskStatus, 
+/**
+ * How it ended, for people.
+ */
+detail: string | null, 
+/**
+ * Who stopped it.
+ */
+killed_by: Party | null, 
+/**
+ * How long it ran, in milliseconds.
+ */
+ran_ms: number, 
+/**
+ * The step at which the owner was told; none while it is not.
+ */
+told_at_step: number | null, } | { "kind": "decision", 
+/**
+ * The receipt.
+ */
+receipt: Receipt, } | { "kind": "fault", 
+/**
+ * What, for people.
+ */
+text: string, 
+/**
+ * True when it was mended and nothing is left to do.
+ */
+repaired: boolean, } | { "kind": "turn_end", 
+/**
+ * How.
+ */
+end: TurnEnd, 
+/**
+ * Why.
+ */
+detail: string | null, } | { "kind": "unknown", 
+/**
+ * Its kind in the store.
+ */
+event: string, };
+export type ToolRow = { 
+/**
+ * The call.
+ */
+call: CallId, 
+/**
+ * The tool's name.
+ */
+tool: string, 
+/**
+ * What it works on, in a few words: a path, a pattern, a command, a label.
+ */
+target: string, 
+/**
+ * The arguments as the model wrote them, at most 4 KiB.
+ */
+args: string, 
+/**
+ * The result; none while it runs.
+ */
+result: ToolResultRow | null, };
+export type ToolResultRow = { 
+/**
+ * Whether it did what was asked.
+ */
+ok: boolean, 
+/**
+ * The end of what the model read, at most 4 KiB.
+ */
+text: string, 
+/**
+ * How many bytes the whole text has.
+ */
+bytes: number, 
+/**
+ * How many lines the whole text has.
+ */
+lines: number, 
+/**
+ * Facts from the tool: `exit`, `task`, `child`, `added`, `removed`, `hits`, ...; an object, or null.
+ */
+detail: Record<string, unknown> | null, 
+/**
+ * How long it ran, in milliseconds.
+ */
+ms: number, };
+export type LiveView = { 
+/**
+ * The step.
+ */
+step: number, 
+/**
+ * The parts of the reply so far, in order.
+ */
+blocks: Array<LiveBlock>, 
+/**
+ * Output of the calls that run, its last lines.
+ */
+calls: Array<LiveCall>, };
+export type LiveBlock = { 
+/**
+ * `text`, `thinking` or `tool_call`.
+ */
+type: LiveKind, 
+/**
+ * The tool's name, for a tool call.
+ */
+name: string | null, 
+/**
+ * Where `text` begins, in characters (UTF-16 units) from the start of the block: earlier text was sent before.
+ */
+from: number, 
+/**
+ * What came since.
+ */
+text: string, };
+export type LiveKind = "text" | "thinking" | "tool_call";
+export type LiveCall = { 
+/**
+ * The call.
+ */
+call: CallId, 
+/**
+ * The last lines of its output, at most 4 KiB.
+ */
+tail: string, };
+export type Frame = { 
+/**
+ * The log position up to which this frame tells everything.
+ */
+seq: number, 
+/**
+ * Sessions that are new or changed.
+ */
+sessions: Array<SessionView>, 
+/**
+ * Sessions that were deleted.
+ */
+removed: Array<SessionId>, 
+/**
+ * Tasks that are new or changed.
+ */
+tasks: Array<TaskView>, 
+/**
+ * Rows of the open session that are new or changed, in order.
+ */
+rows: Array<Row>, 
+/**
+ * What the open session says now; none when nothing changed since the last frame.
+ */
+live: LiveView | null, 
+/**
+ * One line for the window's status line, when it changed.
+ */
+status: string | null, };
+export type OpenArgs = { 
+/**
+ * The folder it works in, absolute.
+ */
+cwd: string, 
+/**
+ * A model of the configuration.
+ */
+model?: string, 
+/**
+ * What it may do without asking.
+ */
+mode?: Mode, 
+/**
+ * Its name for people.
+ */
+title?: string, 
+/**
+ * Client-minted: the same key twice opens once.
+ */
+key: string, };
+export type Opened = { 
+/**
+ * The session.
+ */
+session: SessionId, };
+export type PromptArgs = { 
+/**
+ * The root session.
+ */
+session: SessionId, 
+/**
+ * The words.
+ */
+text: string, 
+/**
+ * Client-minted.
+ */
+key: string, };
+export type Prompted = { 
+/**
+ * The event that holds the prompt.
+ */
+n: number, };
+export type SendArgs = { 
+/**
+ * The child session.
+ */
+child: SessionId, 
+/**
+ * The words.
+ */
+text: string, 
+/**
+ * Client-minted.
+ */
+key: string, };
+export type StopWhat = "turn" | "branch" | "task" | "everything";
+export type StopArgs = { 
+/**
+ * What it is aimed at.
+ */
+what: StopWhat, 
+/**
+ * The session or task; not with `everything`.
+ */
+id?: string, 
+/**
+ * Why, for people and the model.
+ */
+reason?: string, 
+/**
+ * Only tell what would end.
+ */
+preview?: boolean, 
+/**
+ * Client-minted.
+ */
+key: string, };
+export type TreeArgs = { 
+/**
+ * Only the tree of this root.
+ */
+root?: SessionId, };
+export type Tree = { 
+/**
+ * Sessions, oldest first.
+ */
+sessions: Array<SessionView>, 
+/**
+ * Tasks, oldest first.
+ */
+tasks: Array<TaskView>, };
+export type TasksArgs = { 
+/**
+ * Only those that this session owns.
+ */
+owner?: SessionId, };
+export type Tasks = { 
+/**
+ * Tasks, oldest first.
+ */
+tasks: Array<TaskView>, };
+export type OutputArgs = { 
+/**
+ * The task.
+ */
+task: TaskId, 
+/**
+ * Where to begin, in bytes; 0 without one.
+ */
+offset?: number, 
+/**
+ * At most this many bytes.
+ */
+limit?: number, };
+export type Output = { 
+/**
+ * The text; cuts fall on characters.
+ */
+text: string, 
+/**
+ * The offset to read from next.
+ */
+next: number, 
+/**
+ * The size so far, in bytes.
+ */
+size: number, 
+/**
+ * Whether nothing comes any more.
+ */
+done: boolean, };
+export type WaitArgs = { 
+/**
+ * The task to wait for.
+ */
+task?: TaskId, 
+/**
+ * The session to wait for.
+ */
+session?: SessionId, 
+/**
+ * At most this long; 30 s without one, never more than 600 s.
+ */
+timeout_ms?: number, };
+export type Waited = TaskView | SessionView;
+export type PageArgs = { 
+/**
+ * The session.
+ */
+session: SessionId, 
+/**
+ * The newest rows before this `n`.
+ */
+before?: number, 
+/**
+ * The oldest rows after this `n`.
+ */
+after?: number, 
+/**
+ * Of at most this many events.
+ */
+limit?: number, };
+export type EventsArgs = { 
+/**
+ * The session.
+ */
+session: SessionId, 
+/**
+ * Only after this `n`.
+ */
+after?: number, 
+/**
+ * At most this many.
+ */
+limit?: number, };
+export type EventView = { 
+/**
+ * Its position in the session.
+ */
+n: number, 
+/**
+ * When.
+ */
+at: number, 
+/**
+ * Its kind.
+ */
+kind: string, 
+/**
+ * Its version.
+ */
+v: number, 
+/**
+ * Its body.
+ */
+body: Record<string, unknown>, };
+export type Events = { 
+/**
+ * Oldest first.
+ */
+events: Array<EventView>, };
+export type SubscribeArgs = { 
+/**
+ * The session whose rows and live text are wanted too.
+ */
+session?: SessionId, 
+/**
+ * Tell everything after this `seq`; only what is new without one.
+ */
+after?: number, };
+export type Subscribed = { 
+/**
+ * Where the subscription starts.
+ */
+seq: number, };
+export type SessionArgs = { 
+/**
+ * The session.
+ */
+session: SessionId, };
+export type Usage = { 
+/**
+ * The session's own.
+ */
+own: Spent, 
+/**
+ * The session's with all below it.
+ */
+branch: Spent, };
+export type Spent = { 
+/**
+ * US dollars; none when it cannot be told.
+ */
+cost: number | null, 
+/**
+ * Tokens read, cached ones included.
+ */
+input: number, 
+/**
+ * Tokens written.
+ */
+output: number, 
+/**
+ * The part of `input` that came from a cache.
+ */
+cached: number, 
+/**
+ * True when a part of the sum is an estimate.
+ */
+estimated: boolean, 
+/**
+ * How many requests were made.
+ */
+requests: number, };
+export type Models = { 
+/**
+ * In the order of their names.
+ */
+models: Array<ModelView>, };
+export type LimitsView = { 
+/**
+ * The limits in force.
+ */
+limits: Limits, 
+/**
+ * When an owner is woken and a person is notified.
+ */
+notices: Notices, };
+export type About = { 
+/**
+ * The version of Coppice.
+ */
+version: string, 
+/**
+ * The data folder.
+ */
+data: string, 
+/**
+ * The configuration file, which need not exist.
+ */
+config: string, 
+/**
+ * The folder that a first session is offered.
+ */
+cwd: string, 
+/**
+ * One line for the status line: leftovers of a crash, no notification service; none when all is well.
+ */
+status: string | null, };
+export type DeleteArgs = { 
+/**
+ * The session; all below it goes too.
+ */
+session: SessionId, 
+/**
+ * Client-minted.
+ */
+key: string, };
+export type RenameArgs = { 
+/**
+ * The session.
+ */
+session: SessionId, 
+/**
+ * Its new title.
+ */
+title: string, 
+/**
+ * Client-minted.
+ */
+key: string, };
+export type ShutdownArgs = { 
+/**
+ * How long it may take.
+ */
+deadline_ms?: number, };
+export type Nothing = Record<symbol, never>;
+export type Failed = { 
+/**
+ * What kind.
+ */
+code: Code, 
+/**
+ * What happened and what to do, for people.
+ */
+message: string, };
+export type Push = { "frame": Frame } | { "show": SessionId } | { "quitting": number };
+
+export interface Commands {
+  /** Opens a session in a folder. */
+  open: { args: OpenArgs; ok: Opened };
+  /** Gives a root session a prompt; durable when it answers. */
+  prompt: { args: PromptArgs; ok: Prompted };
+  /** Sends a message to a child: joins its running turn, or wakes it. */
+  send: { args: SendArgs; ok: Sent };
+  /** Stops a turn, a branch, a task or everything, with proof. */
+  stop: { args: StopArgs; ok: Receipt };
+  /** Sessions and tasks. */
+  tree: { args: TreeArgs; ok: Tree };
+  /** Background tasks. */
+  tasks: { args: TasksArgs; ok: Tasks };
+  /** A part of a task's output. */
+  output: { args: OutputArgs; ok: Output };
+  /** Waits for a task or a session. */
+  wait: { args: WaitArgs; ok: Waited };
+  /** Rows of a transcript, as people see it. */
+  page: { args: PageArgs; ok: Page };
+  /** The log of a session itself. */
+  events: { args: EventsArgs; ok: Events };
+  /** Pushes a frame whenever something changes. */
+  subscribe: { args: SubscribeArgs; ok: Subscribed };
+  /** Tokens, cost and requests of a session and its branch. */
+  usage: { args: SessionArgs; ok: Usage };
+  /** What is configured, and what works. */
+  models: { args: Nothing; ok: Models };
+  /** The limits in force. */
+  limits: { args: Nothing; ok: LimitsView };
+  /** Version, folders, and what is to be known at the start. */
+  about: { args: Nothing; ok: About };
+  /** Deletes a session with all below it. */
+  delete: { args: DeleteArgs; ok: Nothing };
+  /** Gives a session another title. */
+  rename: { args: RenameArgs; ok: Nothing };
+  /** Stops everything in order; then the process ends. */
+  shutdown: { args: ShutdownArgs; ok: Receipt };
+}
