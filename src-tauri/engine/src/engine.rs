@@ -84,6 +84,11 @@ pub struct ModelView {
 pub struct Follow {}
 
 impl Follow {
+    /// The log position it starts from, or stands at: everything up to it was told or was not asked for.
+    pub fn seq(&self) -> i64 {
+        unimplemented!()
+    }
+
     /// Waits until something changed, then tells all of it at once, and no sooner than 33 ms after the last frame.
     /// None when the engine has shut down.
     pub async fn next(&mut self) -> Option<Result<Frame>> {
