@@ -29,6 +29,8 @@ pub trait Model: Send + Sync {
 pub struct Request {
     /// The session that asks. Adapters use it as a cache key, the rehearsal to find its script.
     pub session: SessionId,
+    /// The root of its tree.
+    pub root: SessionId,
     /// The label of the session that asks; its title for a root.
     pub label: String,
     /// 0 for a root.
