@@ -1,6 +1,6 @@
 //! Agents: the one live, process-local actor that drives a session. Everybody else holds a handle.
 
-use crate::config::{Config, REHEARSAL};
+use crate::config::Config;
 use crate::env::Env;
 use crate::error::{Code, Error, Result};
 use crate::event::{Event, Mode, Party, ToolFilter, TurnEnd};
@@ -54,6 +54,9 @@ pub struct Agent {
     /// Cancelled to stop the running turn; renewed for each turn.
     stop: Mutex<Stopper>,
     steerable: AtomicBool,
+    turning: watch::Sender<bool>,
+    /// Whether a notice that is owed now starts a turn by itself.
+    would_wake: AtomicBool,
     scope: Scope,
 }
 
@@ -202,6 +205,8 @@ impl Agents {
             mail: mail.clone(),
             stop: Mutex::default(),
             steerable: AtomicBool::new(false),
+            turning: watch::channel(false).0,
+            would_wake: AtomicBool::new(true),
             scope: self.0.scope.child(),
         });
         live.insert(session, agent.clone());
@@ -215,11 +220,7 @@ impl Agents {
 
     /// Ends an agent: its turn, then its tasks (children first), then itself. It is live no more when this returns.
     pub async fn dispose(&self, agent: &Arc<Agent>, cause: Cause) {
-        let by = match cause {
-            Cause::Asked(party) => party,
-            Cause::OwnerEnded | Cause::Quit => Party::Runtime,
-        };
-        agent.stop_turn(by);
+        agent.stop_turn(cause.party());
         self.0.tasks.dispose(&agent.owner, cause).await;
         let bound = self.0.config.limits.stop_grace() * 2 + DISPOSE_MARGIN;
         let overran = agent.scope.close(bound).await;
@@ -237,16 +238,6 @@ impl Agents {
         lock(&self.0.live).values().cloned().collect()
     }
 
-    /// Whether a task's end would start a turn of this agent by itself.
-    pub fn wakes(&self) -> bool {
-        self.0.config.notices.wake
-    }
-
-    /// The model of a name, or the default when there is none of it.
-    pub fn default_model(&self) -> &str {
-        let name = self.0.config.default_model.as_str();
-        if self.0.models.contains_key(name) { name } else { REHEARSAL }
-    }
 }
 
 /// Where and as what a session works.
@@ -297,9 +288,22 @@ impl Agent {
         self.steerable.load(Ordering::Acquire)
     }
 
+    /// Whether a notice that is owed now starts a turn by itself, with no word of the person.
+    pub fn would_wake(&self) -> bool {
+        self.would_wake.load(Ordering::Acquire)
+    }
+
     fn begin_turn(&self, token: CancellationToken) {
         *lock(&self.stop) = Stopper { turn: Some(token), by: None };
         self.steerable.store(true, Ordering::Release);
+        self.turning.send_replace(true);
+    }
+
+    /// Waits until no turn runs.
+    pub async fn turn_over(&self) {
+        let mut turning = self.turning.subscribe();
+        // The sender lives in this very agent, so the wait cannot fail.
+        drop(turning.wait_for(|turning| !turning).await);
     }
 
     fn turn_token(&self) -> CancellationToken {
@@ -313,6 +317,7 @@ impl Agent {
 
     fn end_turn(&self) {
         lock(&self.stop).turn = None;
+        self.turning.send_replace(false);
     }
 
     fn stopped_by(&self) -> Option<Party> {

@@ -204,14 +204,10 @@ impl Control {
                 seat.phase(Phase::Running(run.clone()));
                 let done = run.result().await;
                 seat.phase(Phase::Settling);
-                let cause = match tasks.stopped_by(&start.id) {
-                    Some(party) => Cause::Asked(party),
-                    None => Cause::OwnerEnded,
-                };
-                run.dispose(cause).await;
+                run.dispose(tasks.cause(&start.id).map_or(Cause::OwnerEnded, Cause::below)).await;
                 end_of(done)
             };
-            Job { done: Box::pin(done), output: None, after: Box::new(move || drop(held)) }
+            Job { done: Box::pin(done), output: Arc::default(), after: Box::new(move || drop(held)) }
         };
         self.0.tasks.start(spec, starter).await
     }

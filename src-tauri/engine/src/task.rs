@@ -15,7 +15,7 @@ use crate::view::TaskView;
 use futures::future::BoxFuture;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -58,7 +58,7 @@ struct Live {
     cancel: CancellationToken,
     /// The first cause that was given; it decides what the end is called.
     cause: Mutex<Option<Cause>>,
-    output: Option<OutputLog>,
+    output: Arc<OnceLock<OutputLog>>,
     settled: watch::Sender<bool>,
 }
 
@@ -98,8 +98,8 @@ pub struct Job {
     /// Settles when the work is over and its resources are released. Never panics on purpose; a panic counts as a
     /// failure.
     pub done: BoxFuture<'static, End>,
-    /// Its output log; none for a task whose only output is the final one.
-    pub output: Option<OutputLog>,
+    /// Its output log, once it has one; never filled for a task whose only output is the final one.
+    pub output: Arc<OnceLock<OutputLog>>,
     /// Runs after the end is on record.
     pub after: Box<dyn FnOnce() + Send>,
 }
@@ -124,6 +124,25 @@ pub enum Cause {
     OwnerEnded,
     /// Coppice quits.
     Quit,
+}
+
+impl Cause {
+    /// Who is told to have stopped it.
+    pub fn party(self) -> Party {
+        match self {
+            Self::Asked(party) => party,
+            Self::OwnerEnded | Self::Quit => Party::Runtime,
+        }
+    }
+
+    /// What it means one level down: what the owner stopped, its children's children know as stopped by the parent.
+    #[must_use]
+    pub fn below(self) -> Self {
+        match self {
+            Self::Asked(Party::Owner) => Self::Asked(Party::Parent),
+            other => other,
+        }
+    }
 }
 
 /// Who asks about a task.
@@ -238,7 +257,7 @@ impl Tasks {
             () = overdue => Some(End::failed("did not stop")),
         };
         let end = end.unwrap_or_else(|| End::failed("Coppice met a defect while it ran"));
-        if let Some(output) = output {
+        if let Some(output) = output.get() {
             output.finish();
         }
         let cause = *lock(&live.cause);
@@ -318,11 +337,7 @@ impl Tasks {
             *earlier = Some(cause);
         }
         live.cancel.cancel();
-        let by = match cause {
-            Cause::Asked(party) => party,
-            Cause::OwnerEnded | Cause::Quit => Party::Runtime,
-        };
-        let stopping = Event::TaskStopping { task: id.clone(), by, reason };
+        let stopping = Event::TaskStopping { task: id.clone(), by: cause.party(), reason };
         match self.0.log.append(&live.owner.session, vec![stopping]).await {
             Err(error) if error.code() != Code::UnknownSession => Err(error),
             _ => Ok(()),
@@ -386,20 +401,16 @@ impl Tasks {
     /// The output log of a task, live or settled; none for a task that has only a final output.
     pub fn output_log(&self, id: &TaskId) -> Result<Option<OutputLog>> {
         if let Some(live) = self.state().live.get(id) {
-            return Ok(live.output.clone());
+            return Ok(live.output.get().cloned());
         }
         let dir = self.0.outputs.join(id.as_str());
         if dir.is_dir() { OutputLog::open(&dir).map(Some) } else { Ok(None) }
     }
 
-    /// Who asked a live task to end.
-    pub fn stopped_by(&self, id: &TaskId) -> Option<Party> {
+    /// Why a live task was told to end; none while it was not.
+    pub fn cause(&self, id: &TaskId) -> Option<Cause> {
         let live = self.state().live.get(id).cloned()?;
-        match *lock(&live.cause) {
-            Some(Cause::Asked(party)) => Some(party),
-            Some(Cause::OwnerEnded | Cause::Quit) => Some(Party::Runtime),
-            None => None,
-        }
+        *lock(&live.cause)
     }
 
     /// Ids of the tasks that live on behalf of these sessions.

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
+pub mod background;
 pub mod bash;
 pub mod edit;
 pub mod files;

@@ -144,7 +144,10 @@ impl Turn {
             (_, Input::Stopped { by, partial }) => {
                 let streaming = (self.phase == Phase::Asking).then_some(partial);
                 let events = streaming.and_then(|partial| cut_off(self.step, partial)).into_iter().collect();
-                self.end(events, TurnEnd::Stopped, Some(stopped_by(by).to_owned()))
+                match by {
+                    Party::Runtime => self.end(events, TurnEnd::Interrupted, Some("can resume".to_owned())),
+                    by => self.end(events, TurnEnd::Stopped, Some(stopped_by(by).to_owned())),
+                }
             }
             // Anything else comes too late or too early to mean something: a repeated result, a second answer.
             _ => Vec::new(),

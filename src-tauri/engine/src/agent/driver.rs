@@ -70,9 +70,11 @@ impl Driver {
             };
             while let Some(turn) = begin {
                 let (end, _) = self.drive_turn(turn, None).await;
-                // A notice that came after the last step wakes it again; after a stop or a fault it waits.
+                // A notice that came after the last step wakes it again; after a stop or a fault it waits for the
+                // next notice or the person.
                 begin = if end == TurnEnd::Completed { self.may_wake().await } else { None };
             }
+            self.agent.rest(self.budget_left());
         }
     }
 
@@ -107,8 +109,7 @@ impl Driver {
 
     /// A turn that a notice starts, if one is owed and the owner may be woken.
     async fn may_wake(&mut self) -> Option<Turn> {
-        let budget = self.shared.config.limits.wake_budget;
-        if !self.shared.config.notices.wake || (budget > 0 && self.wakes >= budget) {
+        if !self.budget_left() {
             return None;
         }
         let turn = self.new_turn();
@@ -131,6 +132,12 @@ impl Driver {
                 None
             }
         }
+    }
+
+    /// Whether a notice may wake it once more before the person speaks.
+    fn budget_left(&self) -> bool {
+        let budget = self.shared.config.limits.wake_budget;
+        self.shared.config.notices.wake && (budget == 0 || self.wakes < budget)
     }
 
     fn new_turn(&self) -> Turn {
@@ -205,7 +212,7 @@ impl Driver {
     /// What a stop is told as: who asked for it.
     pub(super) fn stopped(&self, partial: Vec<crate::event::Block>) -> Input {
         let task = self.role.activation.as_ref().and_then(|activation| activation.task.as_ref());
-        let killer = || task.and_then(|task| self.shared.tasks.stopped_by(task));
+        let killer = || task.and_then(|task| self.shared.tasks.cause(task)).map(|cause| cause.below().party());
         let fallback = if self.role.activation.is_some() { Party::Parent } else { Party::Runtime };
         let by = self.agent.stopped_by().or_else(killer).unwrap_or(fallback);
         Input::Stopped { by, partial }
