@@ -1,7 +1,7 @@
 //! The store: one SQLite file that holds the log and its projections. Only this module and those below it know SQL.
 //!
-//! One writer thread takes everything that waits, commits once, acknowledges, and then bumps a watch of the last
-//! `seq` that carries no data. Readers wake, and page from where they stand on connections that cannot write.
+//! One writer thread takes everything that waits, commits once, bumps a watch of the last `seq` that carries no data,
+//! and acknowledges. Readers wake, and page from where they stand on connections that cannot write.
 
 mod append;
 mod fault;
@@ -180,7 +180,8 @@ impl Log {
         self.submit(move |writing| append::delete(writing, &sessions)).await
     }
 
-    /// The `seq` of the last committed event. It carries no data: page from where you stand.
+    /// The `seq` of the last committed event. It carries no data: page from where you stand. A deletion wakes it
+    /// without a new `seq`. It ends with the store.
     pub fn watch(&self) -> watch::Receiver<i64> {
         self.shared.seq.clone()
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 const MIGRATIONS: &[&str] = &[include_str!("001.sql")];
 
 /// How long SQLite itself waits for another process before it says that the store is locked.
-pub(super) const BUSY: Duration = Duration::from_secs(5);
+pub(super) const BUSY: Duration = Duration::from_secs(1);
 
 /// What the write-ahead log is cut back to when it starts over, in bytes.
 pub(super) const WAL_KEPT: u64 = 4 * 1024 * 1024;
@@ -53,6 +53,29 @@ pub(super) fn reader(path: &Path) -> Result<Connection, Fault> {
     Ok(connection)
 }
 
+/// A connection that leaves no trace: while there is no write-ahead log, SQLite is told that the file does not change,
+/// and then makes no files of its own beside it.
+fn spectator(path: &Path) -> Result<Connection, Fault> {
+    if wal(path).exists() {
+        return reader(path);
+    }
+    let mut uri = "file:".to_owned();
+    if cfg!(windows) {
+        uri.push('/');
+    }
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'\\' if cfg!(windows) => uri.push('/'),
+            b'/' | b':' | b'.' | b'-' | b'_' => uri.push(char::from(*byte)),
+            byte if byte.is_ascii_alphanumeric() => uri.push(char::from(*byte)),
+            byte => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri.push_str("?immutable=1");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Ok(Connection::open_with_flags(uri, flags)?)
+}
+
 fn size(path: &Path) -> Result<u64> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => Ok(metadata.len()),
@@ -65,7 +88,7 @@ fn size(path: &Path) -> Result<u64> {
 /// Looks at a store that is there, without the power to change it.
 fn inspect(path: &Path, size: u64) -> Result<()> {
     let look = || -> Result<(usize, bool, Option<String>), Fault> {
-        let connection = reader(path)?;
+        let connection = spectator(path)?;
         let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
         let version = usize::try_from(version).unwrap_or(usize::MAX);
         let bare = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))? == 0;

@@ -1,5 +1,5 @@
 //! The one thread that writes. It takes everything that waits, puts each job in a savepoint of its own inside one
-//! transaction, commits once, answers each job, and then bumps the watch.
+//! transaction, commits once, bumps the watch, and answers each job.
 
 use super::fault::Fault;
 use super::open::{BUSY, WAL_KEPT, wal};
@@ -175,11 +175,11 @@ impl Writer {
     fn settle(&self, mut jobs: Vec<Box<dyn Job>>) {
         match self.commit(&mut jobs) {
             Ok(done) => {
+                // Before the answers, so that who was answered never finds the watch behind what it wrote.
+                self.seq.send_if_modified(|seq| std::mem::replace(seq, done.seq) != done.seq || done.wake);
                 for (job, fate) in jobs.into_iter().zip(done.fates) {
                     job.answer(fate);
                 }
-                let woken = self.seq.send_if_modified(|seq| std::mem::replace(seq, done.seq) != done.seq || done.wake);
-                tracing::trace!(seq = done.seq, woken, "committed");
             }
             Err(fault) if jobs.len() <= 1 => {
                 if let Some(job) = jobs.pop() {
@@ -213,14 +213,14 @@ impl Writer {
             self.sql.execute_batch("ROLLBACK")?;
         }
         let since = Instant::now();
-        loop {
-            match self.sql.execute_batch("BEGIN IMMEDIATE") {
-                Err(error) if locked(&error) && since.elapsed() < PATIENCE => {
-                    tracing::warn!(path = %self.path.display(), "another process holds the store; writes wait for it");
-                }
-                other => return other,
-            }
+        let mut tried = self.sql.execute_batch("BEGIN IMMEDIATE");
+        if tried.as_ref().is_err_and(locked) {
+            tracing::warn!(path = %self.path.display(), "another process holds the store; writes wait for it");
         }
+        while tried.as_ref().is_err_and(locked) && since.elapsed() < PATIENCE {
+            tried = self.sql.execute_batch("BEGIN IMMEDIATE");
+        }
+        tried
     }
 
     /// Runs the jobs in the open transaction and commits, or keeps nothing.
@@ -281,4 +281,86 @@ impl Writer {
 
 fn locked(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::env::Env;
+    use crate::error::{Code, Error};
+    use crate::event::{Event, Mode, Party};
+    use crate::id::SessionId;
+    use crate::log::Log;
+
+    fn opened() -> Event {
+        Event::SessionOpened {
+            parent: None,
+            root: SessionId::from("s"),
+            depth: 0,
+            title: "t".to_owned(),
+            label: None,
+            provider: None,
+            model: "m".to_owned(),
+            mode: Mode::Ask,
+            cwd: "/".to_owned(),
+        }
+    }
+
+    fn message(text: String) -> Event {
+        Event::MessageAccepted { from: Party::Person, text, task: None }
+    }
+
+    /// Bounds the store's size from here on, as a full disk does.
+    async fn bound(log: &Log, more_pages: Option<i64>) {
+        log.submit(move |writing| {
+            let pages: i64 = writing.sql.pragma_query_value(None, "page_count", |row| row.get(0))?;
+            let most = more_pages.map_or(1 << 30, |more| pages + more);
+            writing.sql.pragma_update_and_check(None, "max_page_count", most, |_| Ok(()))?;
+            Ok(())
+        })
+        .await
+        .unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_refuses_what_does_not_fit_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = Log::open(dir.path(), &Env::system()).unwrap();
+        let s = SessionId::from("s");
+        log.append(&s, vec![opened(), message("before".to_owned())]).await.unwrap();
+        bound(&log, Some(10)).await;
+
+        let large = || log.append(&s, vec![message("x".repeat(1 << 20))]);
+        let small = |n: i64| log.append(&s, vec![message(format!("small {n}"))]);
+        let told = large().await.unwrap_err();
+        assert_eq!(
+            (told.code(), told.message()),
+            (Code::Store, "The disk is full. Free some space and try again; nothing of what was saved before is lost.")
+        );
+        // In one commit with others, it takes none of them with it.
+        let (a, b, c, d, e) = tokio::join!(small(1), large(), small(2), large(), small(3));
+        assert_eq!([&b, &d].map(|fate| fate.as_ref().map_err(Error::code)), [Err(Code::Store), Err(Code::Store)]);
+        assert_eq!([a, c, e].map(|fate| fate.unwrap()[0].n), [3, 4, 5]);
+
+        bound(&log, None).await;
+        assert_eq!(large().await.unwrap()[0].n, 6);
+        log.close().await.unwrap();
+        let log = Log::open(dir.path(), &Env::system()).unwrap();
+        assert_eq!(log.events(&s, 0, 100).await.unwrap().len(), 6);
+        assert_eq!(log.session(&s).await.unwrap().last_n, 6);
+    }
+
+    #[tokio::test]
+    async fn a_defect_in_one_write_does_not_end_the_writer() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = Log::open(dir.path(), &Env::system()).unwrap();
+        let s = SessionId::from("s");
+        log.append(&s, vec![opened()]).await.unwrap();
+        let broken = log.submit::<(), _>(|writing| {
+            writing.sql.execute("DELETE FROM session", [])?;
+            panic!("a defect")
+        });
+        let (broken, written) = tokio::join!(broken, log.append(&s, vec![message("after".to_owned())]));
+        assert_eq!(broken.unwrap_err().code(), Code::Internal);
+        assert_eq!(written.unwrap()[0].n, 2);
+    }
 }
