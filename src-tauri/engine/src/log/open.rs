@@ -45,7 +45,7 @@ pub(super) fn writer(path: &Path, new_id: &str) -> Result<(Connection, String)> 
 }
 
 /// A connection that cannot write.
-pub(super) fn reader(path: &Path) -> Result<Connection, Fault> {
+pub(super) fn reader(path: &Path) -> rusqlite::Result<Connection> {
     let connection =
         Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(BUSY)?;
@@ -55,7 +55,7 @@ pub(super) fn reader(path: &Path) -> Result<Connection, Fault> {
 
 /// A connection that leaves no trace: while there is no write-ahead log, SQLite is told that the file does not change,
 /// and then makes no files of its own beside it.
-fn spectator(path: &Path) -> Result<Connection, Fault> {
+fn spectator(path: &Path) -> rusqlite::Result<Connection> {
     if wal(path).exists() {
         return reader(path);
     }
@@ -73,7 +73,8 @@ fn spectator(path: &Path) -> Result<Connection, Fault> {
     }
     uri.push_str("?immutable=1");
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Ok(Connection::open_with_flags(uri, flags)?)
+    // Not every path of every system can be told as a URI.
+    Connection::open_with_flags(uri, flags).or_else(|_| reader(path))
 }
 
 fn size(path: &Path) -> Result<u64> {
