@@ -1,1 +1,6 @@
 //! The engine's tests: one binary, a module per suite. Only the model, the clock and the network are scripted.
+
+mod config;
+mod files;
+mod rows;
+mod search;
