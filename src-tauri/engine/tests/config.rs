@@ -132,9 +132,12 @@ fn what_is_given_stands_beside_the_defaults() {
 #[test]
 fn a_byte_order_mark_and_windows_line_ends_are_fine() {
     assert_eq!(parse("\u{feff}default_model = \"rehearsal\"\r\n[limits]\r\ndepth = 3\r\n"), Config::default());
-    check(&["\u{feff}[limits]\r\ndepth = 3\r\ndeep = 4\r\n"], expect![[r#"
+    check(
+        &["\u{feff}[limits]\r\ndepth = 3\r\ndeep = 4\r\n"],
+        expect![[r#"
         line 3: unknown field `deep`, expected one of `depth`, `live_tasks_per_owner`, `live_children`, `children`, `tokens`, `money_usd`, `wall_clock_s`, `step_limit`, `idle_s`, `stop_grace_ms`, `wake_budget`.
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -201,9 +204,12 @@ fn an_impossible_model_is_named_with_its_line() {
 
 #[test]
 fn a_key_that_was_put_in_the_file_is_not_repeated() {
-    check(&["[models.a]\nprotocol = \"gemini\"\nmodel = \"m\"\nkey_env = \"sk-secret\"\n"], expect![[r#"
+    check(
+        &["[models.a]\nprotocol = \"gemini\"\nmodel = \"m\"\nkey_env = \"sk-secret\"\n"],
+        expect![[r#"
         line 4: `key_env` is the name of the environment variable that holds the key, not the key itself.
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

@@ -194,7 +194,7 @@ async fn what_is_no_text_file_is_refused_and_never_waited_for() {
     );
     refused(
         &work.read(json!({"path": "."})).await,
-        expect![[r#". is a folder. List it with glob and the pattern "*"."#]],
+        expect![[r#"This path is a folder. List it with glob and the pattern "*"."#]],
     );
     refused(&work.read(json!({"path": "closed/../none"})).await, expect!["There is no file none. Find it with glob."]);
     refused(

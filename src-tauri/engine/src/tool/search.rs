@@ -4,7 +4,7 @@
 use crate::llm::ToolSpec;
 use crate::tool::files::FileMemory;
 use crate::tool::files::disk::{self, Place};
-use crate::tool::{Call, MAX_RESULT, Outcome, Tool, arguments};
+use crate::tool::{Call, MAX_RESULT, Outcome, Tool, arguments, cut};
 use async_trait::async_trait;
 use globset::{GlobBuilder, GlobMatcher};
 use ignore::{DirEntry, WalkBuilder};
@@ -28,6 +28,9 @@ const MAX_HITS: u64 = 2000;
 
 /// How many lines around a hit `grep` shows at most.
 const MAX_CONTEXT: usize = 5;
+
+/// How much of a pattern is repeated, in bytes.
+const MAX_TOLD: usize = 200;
 
 /// Folders that the system makes up on the fly; a search enters one only when it starts there.
 const MADE_UP: &[&str] = &["/proc", "/sys", "/dev"];
@@ -186,14 +189,13 @@ fn glob(memory: &FileMemory, call: &Call, args: &GlobArgs) -> Result<Outcome, Ou
         return Err(disk::stopped());
     }
     if hits == 0 {
-        let deeper =
-            if pattern.contains('/') { String::new() } else { format!(" To look in all folders: **/{pattern}.") };
-        text = format!("Nothing matches {} in {}.{deeper}\n", args.pattern, place.shown);
+        let deeper = if pattern.contains('/') { "" } else { "\n(To look in all folders below, put **/ before it.)" };
+        text = format!("Nothing in {} matches {}{deeper}\n", place.called(), cut(&args.pattern, MAX_TOLD));
     } else if shown < hits {
         text.push_str(&format!("(The first {shown} of {hits}. Narrow the pattern to see the others.)\n"));
     }
     text.push_str(&walked.rest(0));
-    Ok(Outcome::ok(text).with(json!({"hits": hits, "files": files, "pattern": args.pattern})))
+    Ok(Outcome::ok(text).with(json!({"hits": hits, "files": files, "pattern": cut(&args.pattern, MAX_TOLD)})))
 }
 
 fn grep(memory: &FileMemory, call: &Call, args: &GrepArgs) -> Result<Outcome, Outcome> {
@@ -228,12 +230,12 @@ fn grep(memory: &FileMemory, call: &Call, args: &GrepArgs) -> Result<Outcome, Ou
     let (hits, files) = (found.hits, found.files);
     let mut text = found.text;
     if hits == 0 {
-        text = format!("No line matches {} in {}.\n", args.pattern, place.shown);
+        text = format!("No line in {} matches {}\n", place.called(), cut(&args.pattern, MAX_TOLD));
     } else if walked.end == Some(End::Full) {
         text.push_str(&format!("(Stopped after {hits} hits: there may be more. Narrow the pattern, path or glob.)\n"));
     }
     text.push_str(&walked.rest(unreadable));
-    Ok(Outcome::ok(text).with(json!({"hits": hits, "files": files, "pattern": args.pattern})))
+    Ok(Outcome::ok(text).with(json!({"hits": hits, "files": files, "pattern": cut(&args.pattern, MAX_TOLD)})))
 }
 
 /// How a walk ended.
@@ -286,7 +288,7 @@ fn matcher(pattern: &str) -> Result<GlobMatcher, Outcome> {
 
 fn start_of(memory: &FileMemory, call: &Call, path: &str) -> Result<Place, Outcome> {
     let place = disk::resolve(memory, call, path)?;
-    if place.exists { Ok(place) } else { Err(Outcome::fail(format!("There is no {path} to search in."))) }
+    if place.exists { Ok(place) } else { Err(Outcome::fail(format!("There is nothing called {path} to search in."))) }
 }
 
 /// How a found path is named: as the start is named, and the way below it.
@@ -354,4 +356,48 @@ fn walk(
         }
     }
     Walked { end: watch.over(), unreadable }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{End, walk};
+    use crate::env::Env;
+    use crate::event::Mode;
+    use crate::id::{AgentId, CallId, Owner, SessionId};
+    use crate::tool::files::{FileMemory, disk};
+    use crate::tool::{Call, LiveOutput};
+    use std::sync::Arc;
+    use tokio_util::sync::CancellationToken;
+
+    struct Silent;
+
+    impl LiveOutput for Silent {
+        fn write(&self, _: &str) {}
+    }
+
+    #[test]
+    fn a_walk_ends_at_the_entry_at_which_it_is_stopped() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        let call = Call {
+            id: CallId::from("1.0"),
+            owner: Owner { session: SessionId::from("one"), agent: AgentId(1) },
+            cwd: folder.path().to_owned(),
+            mode: Mode::Full,
+            cancel: CancellationToken::new(),
+            live: Arc::new(Silent),
+            env: Env::system(),
+        };
+        let memory = FileMemory::new(Vec::new());
+        let place = disk::resolve(&memory, &call, ".").unwrap();
+        let mut seen = Vec::new();
+        let walked = walk(&memory, &call, &place, |_, below| {
+            seen.push(below.display().to_string());
+            call.cancel.cancel();
+            None
+        });
+        assert_eq!((walked.end, seen), (Some(End::Stopped), vec!["a".to_owned()]));
+    }
 }

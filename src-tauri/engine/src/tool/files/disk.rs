@@ -13,6 +13,9 @@ use tokio_util::sync::CancellationToken;
 /// How long a cancelled call waits for its work to notice. Longer means that the disk hangs.
 const STOP_WAIT: Duration = Duration::from_secs(2);
 
+/// The longest path that is looked at, in bytes. No system takes a longer one.
+const MAX_PATH: usize = 4096;
+
 /// Where a path leads.
 #[derive(Clone, Debug)]
 pub struct Place {
@@ -22,6 +25,13 @@ pub struct Place {
     pub shown: String,
     /// Whether something is there.
     pub exists: bool,
+}
+
+impl Place {
+    /// How a sentence calls it.
+    pub fn called(&self) -> &str {
+        if self.shown == "." { "this folder" } else { &self.shown }
+    }
 }
 
 /// Runs `work` on a blocking thread. Work watches the token; if the disk hangs, the call ends without it.
@@ -49,6 +59,9 @@ pub fn stopped() -> Outcome {
 pub fn resolve(memory: &FileMemory, call: &Call, path: &str) -> Result<Place, Outcome> {
     if path.is_empty() || path.contains('\0') {
         return Err(Outcome::fail("The path is empty or holds a NUL character. Give the path of a file."));
+    }
+    if path.len() > MAX_PATH {
+        return Err(Outcome::fail(format!("The path is longer than {MAX_PATH} bytes. Give the path of a file.")));
     }
     let asked = Path::new(path);
     let folder = std::fs::canonicalize(&call.cwd);
@@ -146,6 +159,7 @@ pub fn open_at_once(path: &Path) -> io::Result<File> {
 fn no_file(shown: &str, metadata: &Metadata) -> Outcome {
     if metadata.is_dir() {
         let below = if shown == "." { String::new() } else { format!("{}/", shown.trim_end_matches('/')) };
+        let shown = if shown == "." { "This path" } else { shown };
         return Outcome::fail(format!("{shown} is a folder. List it with glob and the pattern \"{below}*\"."));
     }
     Outcome::fail(format!("{shown} is a pipe, a socket or a device, not a file. It was left alone."))

@@ -3,7 +3,7 @@
 use super::{End, Watch};
 use crate::tool::files::disk;
 use crate::tool::{Outcome, cut};
-use grep_matcher::Matcher;
+use grep_matcher::{LineTerminator, Matcher};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkFinish, SinkMatch};
 use std::io::{self, Read};
@@ -43,10 +43,15 @@ pub struct Found {
 impl Search {
     /// Reads the pattern, or says what is wrong with it.
     pub fn new(pattern: &str, ignore_case: bool, context: usize) -> Result<Self, Outcome> {
+        if pattern.is_empty() || pattern.contains('\n') {
+            return Err(Outcome::fail(
+                "The pattern is empty or goes over the end of a line. Give one that fits one line.",
+            ));
+        }
         let matcher = RegexMatcherBuilder::new()
             .case_insensitive(ignore_case)
-            .line_terminator(Some(b'\n'))
-            .crlf(false)
+            .multi_line(true)
+            .crlf(true)
             .size_limit(MAX_PATTERN)
             .build(pattern)
             .map_err(|error| {
@@ -60,6 +65,7 @@ impl Search {
             })?;
         let searcher = SearcherBuilder::new()
             .line_number(true)
+            .line_terminator(LineTerminator::crlf())
             .binary_detection(BinaryDetection::quit(0))
             .heap_limit(Some(MAX_HEAP))
             .before_context(context)
@@ -72,9 +78,10 @@ impl Search {
     pub fn file(&mut self, path: &Path, name: &str, watch: &Watch, found: &mut Found) -> io::Result<()> {
         let file = disk::open_at_once(path)?;
         // It may have become something else since it was listed.
-        if !file.metadata()?.is_file() {
-            return Ok(());
-        }
+        if file.metadata()?.is_file() { self.text(file, name, watch, found) } else { Ok(()) }
+    }
+
+    fn text(&mut self, file: impl Read, name: &str, watch: &Watch, found: &mut Found) -> io::Result<()> {
         let (hits, length) = (found.hits, found.text.len());
         let mut sink = Hits { matcher: &self.matcher, name, found, binary: false };
         let searched = self.searcher.search_reader(&self.matcher, Watched { file, watch }, &mut sink);
@@ -180,4 +187,42 @@ fn excerpt(bytes: &[u8], start: usize) -> String {
     let shown = cut(window, MAX_LINE);
     let before = if from > 0 { "... " } else { "" };
     format!("{before}{shown} ... ({} bytes in this line)", bytes.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Found, Search};
+    use crate::tool::search::{End, Watch};
+    use std::io::{self, Read};
+    use std::time::Instant;
+    use tokio_util::sync::CancellationToken;
+
+    /// A file without an end, whose search is stopped at the third read.
+    struct Endless {
+        reads: u32,
+        cancel: CancellationToken,
+    }
+
+    impl Read for Endless {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.reads += 1;
+            if self.reads == 3 {
+                self.cancel.cancel();
+            }
+            assert!(self.reads < 100, "nobody stopped");
+            buffer.fill(b'\n');
+            Ok(buffer.len())
+        }
+    }
+
+    #[test]
+    fn a_search_is_stopped_inside_a_file_without_an_end() {
+        let cancel = CancellationToken::new();
+        let watch = Watch { cancel: cancel.clone(), begun: Instant::now() };
+        let mut found = Found::new(1, 100);
+        let mut search = Search::new("needle", false, 0).unwrap();
+        let endless = Endless { reads: 0, cancel };
+        assert!(search.text(endless, "endless", &watch, &mut found).is_err());
+        assert_eq!((watch.over(), found.hits), (Some(End::Stopped), 0));
+    }
 }
