@@ -6,7 +6,7 @@ use crate::tool::files::FileMemory;
 use crate::tool::files::disk::{self, Place};
 use crate::tool::{Call, MAX_RESULT, Outcome, Tool, arguments, cut};
 use async_trait::async_trait;
-use globset::{GlobBuilder, GlobMatcher};
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use ignore::{DirEntry, WalkBuilder};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -270,20 +270,19 @@ fn split(pattern: &str) -> (&str, &str) {
     }
 }
 
-fn matcher(pattern: &str) -> Result<GlobMatcher, Outcome> {
+fn matcher(pattern: &str) -> Result<GlobSet, Outcome> {
     if pattern.is_empty() {
         return Err(Outcome::fail(
             "The pattern is empty. Use * to list a folder, **/*.rs to find all files of a kind.",
         ));
     }
-    let built = GlobBuilder::new(pattern).literal_separator(true).build();
-    let glob = built.map_err(|error| {
-        Outcome::fail(format!(
-            "The glob pattern cannot be read: {}. Put [ and {{ in brackets to mean them.",
-            error.kind()
-        ))
-    })?;
-    Ok(glob.compile_matcher())
+    // A set of one, because a single matcher panics where a set tells that the pattern is too large.
+    let glob = GlobBuilder::new(pattern).literal_separator(true).build();
+    glob.and_then(|glob| GlobSetBuilder::new().add(glob).build()).map_err(|error| {
+        let error = error.kind().to_string();
+        let what = cut(&error, MAX_TOLD);
+        Outcome::fail(format!("The glob pattern cannot be read: {what}. Put [ and {{ in brackets to mean them."))
+    })
 }
 
 fn start_of(memory: &FileMemory, call: &Call, path: &str) -> Result<Place, Outcome> {
