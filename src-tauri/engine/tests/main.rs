@@ -10,3 +10,6 @@ mod rehearsal;
 mod rows;
 mod search;
 mod store;
+mod bash;
+mod output;
+mod process;
