@@ -293,6 +293,11 @@ impl Agent {
         self.would_wake.load(Ordering::Acquire)
     }
 
+    /// Says, between turns, whether a notice may start the next one.
+    fn rest(&self, would_wake: bool) {
+        self.would_wake.store(would_wake, Ordering::Release);
+    }
+
     fn begin_turn(&self, token: CancellationToken) {
         *lock(&self.stop) = Stopper { turn: Some(token), by: None };
         self.steerable.store(true, Ordering::Release);

@@ -219,6 +219,15 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// How long something may show no sign of life.
+    pub fn idle(&self) -> Duration {
+        match self.idle_s {
+            // None was asked for; a bound there is all the same.
+            0 => Duration::from_secs(24 * 60 * 60),
+            seconds => Duration::from_secs(seconds),
+        }
+    }
+
     /// How long a stop stays polite.
     pub fn stop_grace(&self) -> Duration {
         Duration::from_millis(self.stop_grace_ms)

@@ -68,13 +68,15 @@ impl Driver {
                 Mail::Message(letter) => self.accept_first(letter).await,
                 Mail::Notice => self.may_wake().await,
             };
+            let mut woken = true;
             while let Some(turn) = begin {
                 let (end, _) = self.drive_turn(turn, None).await;
+                woken = end == TurnEnd::Completed;
                 // A notice that came after the last step wakes it again; after a stop or a fault it waits for the
                 // next notice or the person.
-                begin = if end == TurnEnd::Completed { self.may_wake().await } else { None };
+                begin = if woken { self.may_wake().await } else { None };
             }
-            self.agent.rest(self.budget_left());
+            self.agent.rest(woken && self.budget_left());
         }
     }
 

@@ -57,8 +57,9 @@ impl Engine {
             }
         };
 
+        let idle = config.limits.idle();
         let mut built: BTreeMap<String, Result<Arc<dyn Model>>> =
-            config.models.iter().map(|(name, model)| (name.clone(), llm::build(model, name))).collect();
+            config.models.iter().map(|(name, model)| (name.clone(), llm::build(model, name, idle))).collect();
         built.extend(models.into_iter().map(|(name, model)| (name, Ok(model))));
         let ready: BTreeMap<String, Arc<dyn Model>> =
             built.iter().filter_map(|(name, model)| Some((name.clone(), model.as_ref().ok()?.clone()))).collect();
@@ -84,7 +85,7 @@ impl Engine {
             agents.clone(),
             vec![Arc::new(spawn)],
         );
-        agents.equip(tools(&config, &log, &tasks, &processes, &control));
+        agents.equip(tools(&folder, &config, &log, &tasks, &processes, &control));
         Ok(Self(Arc::new(Inner {
             data: folder,
             config,
@@ -107,21 +108,22 @@ impl Engine {
 }
 
 fn tools(
+    data: &Path,
     config: &Config,
     log: &Log,
     tasks: &Tasks,
     processes: &Processes,
     control: &Control,
 ) -> Vec<Arc<dyn Tool>> {
-    let memory = FileMemory::default();
+    let memory = FileMemory::new(vec![data.to_owned()]);
     let grace = config.limits.stop_grace();
     let background = Arc::new(BackgroundCommands::new(tasks.clone(), processes.clone(), grace));
     let mut tools: Vec<Arc<dyn Tool>> = vec![
         Arc::new(ReadFile::new(memory.clone())),
         Arc::new(WriteFile::new(memory.clone())),
-        Arc::new(EditFile::new(memory)),
-        Arc::new(Glob),
-        Arc::new(Grep),
+        Arc::new(EditFile::new(memory.clone())),
+        Arc::new(Glob::new(memory.clone())),
+        Arc::new(Grep::new(memory)),
         Arc::new(Bash::new(processes.clone(), Some(background), grace)),
     ];
     let delegates = config.subagents.iter().map(|(name, instance)| -> Arc<dyn Tool> {

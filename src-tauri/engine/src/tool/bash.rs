@@ -373,7 +373,7 @@ fn report(command: &str, end: &End, ended: &Ended, left: &[ReceiptProcess], show
         _ => (None, None),
     };
     let pids: Vec<u32> = left.iter().map(|process| process.pid).collect();
-    Outcome { ok: exit == Some(0), text, detail: Value::Null }.with(json!({
+    Outcome { ok: exit == Some(0), ..Outcome::ok(text) }.with(json!({
         "command": command,
         "exit": exit,
         "signal": signal,
