@@ -2,14 +2,16 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
+mod bash;
 mod config;
+mod delegation;
 mod endpoint;
 mod files;
+mod lab;
 mod openai;
+mod output;
+mod process;
 mod rehearsal;
 mod rows;
 mod search;
 mod store;
-mod bash;
-mod output;
-mod process;
