@@ -11,6 +11,7 @@ use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
 
+/// A sink that keeps what it hears.
 #[derive(Default)]
 pub struct Ear(Mutex<Vec<Delta>>);
 
@@ -21,7 +22,8 @@ impl Sink for Ear {
 }
 
 impl Ear {
-    fn heard(&self) -> Vec<Delta> {
+    /// What it heard.
+    pub fn heard(&self) -> Vec<Delta> {
         self.0.lock().unwrap().clone()
     }
 
