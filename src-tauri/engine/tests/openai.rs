@@ -11,6 +11,7 @@ use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
 
+/// A sink that keeps what it hears.
 #[derive(Default)]
 pub struct Ear(Mutex<Vec<Delta>>);
 
@@ -21,7 +22,8 @@ impl Sink for Ear {
 }
 
 impl Ear {
-    fn heard(&self) -> Vec<Delta> {
+    /// What it heard.
+    pub fn heard(&self) -> Vec<Delta> {
         self.0.lock().unwrap().clone()
     }
 
@@ -721,4 +723,35 @@ fn an_address_that_cannot_be_one_is_refused() {
     for url in ["", "localhost:8080", "ftp://x/", "not an address"] {
         assert!(OpenAi::new(OpenAiSettings::new(url, "m")).is_err(), "{url}");
     }
+}
+
+#[tokio::test]
+#[ignore = "needs the server of tests/peer/serve_model.py, and its address in COPPICE_TEST_PEER"]
+async fn a_real_server_streams_a_call_and_then_an_answer() {
+    let address = coppice_engine::env::var("COPPICE_TEST_PEER").expect("COPPICE_TEST_PEER is not set");
+    let model = OpenAi::new(OpenAiSettings::new(format!("{address}/v1"), "smollm2-135m")).unwrap();
+    assert_eq!(model.check().await, Ok(()));
+    assert_eq!(model.context(), Some(8192));
+    let mut request = request(vec![Message::User("Look at the oak.".to_owned())]);
+    let ear = Ear::default();
+    let mut reply = model.ask(&request, &ear).await.unwrap();
+    assert!(!reply.usage.estimated && reply.usage.input > 0 && reply.usage.output > 0, "{reply:?}");
+    let mut results = Vec::new();
+    for (place, block) in reply.blocks.iter_mut().enumerate() {
+        let Block::ToolCall { id, name, args } = block else { continue };
+        *id = format!("1.{place}").as_str().into();
+        assert_eq!(name, "look");
+        assert!(serde_json::from_str::<Value>(args).unwrap().is_object(), "{args}");
+        results.push(result(id.as_str(), "The oak is green."));
+    }
+    assert!(!results.is_empty() && ear.content().len() > 2, "{reply:?}");
+    request.messages.push(Message::Assistant(reply.blocks));
+    request.messages.extend(results);
+    let ear = Ear::default();
+    let answer = model.ask(&request, &ear).await.unwrap();
+    let [Block::Text { text }] = &answer.blocks[..] else { panic!("{answer:?}") };
+    assert!(!text.trim().is_empty() && answer.stop == Stop::Complete, "{answer:?}");
+    assert!(ear.content().len() > 1, "{:?}", ear.heard());
+    request.messages = vec![Message::User("many words ".repeat(9000))];
+    assert_eq!(model.ask(&request, &ear).await.unwrap_err().kind, FailureKind::ContextOverflow);
 }

@@ -5,7 +5,6 @@ use crate::llm::{Failure, FailureKind};
 use reqwest::StatusCode;
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 use serde_json::Value;
-use std::error::Error as _;
 use std::time::Duration;
 
 /// How many characters of a server's own words are repeated.

@@ -335,11 +335,10 @@ impl<'a> Reading<'a> {
     /// or count the pieces of one call on. Ids are no better: some servers give every call the same.
     fn place_of(&self, piece: &CallPart) -> Option<usize> {
         let calls = || {
-            let call = |(place, part)| match part {
-                &Part::Call(ref call) => Some((place, call)),
+            self.parts.iter().enumerate().rev().filter_map(|(place, part)| match part {
+                Part::Call(call) => Some((place, call)),
                 Part::Text(_) | Part::Thinking(_) => None,
-            };
-            self.parts.iter().enumerate().rev().filter_map(call)
+            })
         };
         let (latest, _) = calls().next()?;
         let known = match piece.index {
