@@ -11,7 +11,7 @@ mod files;
 mod lab;
 mod openai;
 mod output;
-mod process;
+//mod process;
 mod rehearsal;
 mod rows;
 mod search;

@@ -116,13 +116,16 @@ fn end_turn(view: &mut SessionView, end: TurnEnd, detail: Option<&str>) {
     let told = |otherwise: &str| detail.unwrap_or(otherwise).to_owned();
     let (state, detail) = match end {
         TurnEnd::Interrupted => (SessionState::Interrupted, "can resume".to_owned()),
-        // How a child ended is told by its task; until then it does nothing that could be named.
-        _ if view.parent.is_some() => {
+        // How an activation ended is told by its task; until then the child does nothing that could be named.
+        _ if view.task.is_some() => {
             if view.state == SessionState::Running {
                 view.detail.clear();
             }
             return;
         }
+        // A child that its parent waits for has no task: its turn tells how it ended.
+        TurnEnd::Completed if view.parent.is_some() => (SessionState::Completed, String::new()),
+        TurnEnd::Stopped if view.parent.is_some() => (SessionState::Killed, told("")),
         TurnEnd::Completed => (SessionState::Idle, String::new()),
         TurnEnd::Stopped => (SessionState::Idle, told("stopped by you")),
         TurnEnd::Failed | TurnEnd::MaxTokens | TurnEnd::Refusal | TurnEnd::Limit => (SessionState::Failed, told("")),
