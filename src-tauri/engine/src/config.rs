@@ -2,13 +2,20 @@
 //!
 //! An unknown key, a wrong type or an impossible value is named with its line, and nothing starts half-configured.
 
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::event::ToolFilter;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use ts_rs::TS;
+
+mod check;
+
+/// The largest configuration file that is read, in bytes.
+const MAX_FILE: u64 = 1024 * 1024;
 
 /// The name of the model that is always there.
 pub const REHEARSAL: &str = "rehearsal";
@@ -61,7 +68,8 @@ pub struct ModelConfig {
     pub key_env: Option<String>,
     /// The size of its context, in tokens.
     pub context: Option<u64>,
-    /// Rehearsal only: the script it plays; without one it plays the tour.
+    /// Rehearsal only: the script it plays; without one it plays the tour. A relative one starts from the folder of the
+    /// configuration file.
     pub script: Option<PathBuf>,
     /// Rehearsal only: how long its pauses are, as a factor; 1 without one, 0 for none.
     pub pace: Option<f64>,
@@ -211,6 +219,15 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// How long something may show no sign of life.
+    pub fn idle(&self) -> Duration {
+        match self.idle_s {
+            // None was asked for; a bound there is all the same.
+            0 => Duration::from_secs(24 * 60 * 60),
+            seconds => Duration::from_secs(seconds),
+        }
+    }
+
     /// How long a stop stays polite.
     pub fn stop_grace(&self) -> Duration {
         Duration::from_millis(self.stop_grace_ms)
@@ -224,15 +241,53 @@ impl Default for Notices {
 }
 
 impl Config {
-    /// Reads the file. An absent file is an empty one.
+    /// Reads the file. An absent file is an empty one. A relative `script` starts from the folder of the file.
+    /// Everything that is wrong with it is [`Code::BadRequest`], with the file, the line and what to do.
     pub fn load(path: &Path) -> Result<Self> {
-        let _ = path;
-        unimplemented!()
+        let name = path.display().to_string();
+        let mut bytes = Vec::new();
+        let read = File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes));
+        match read {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => {
+                let message = format!("{name} cannot be read ({error}). Make it readable or name another file.");
+                return Err(Error::new(Code::BadRequest, message).because(error));
+            }
+        }
+        if bytes.len() as u64 > MAX_FILE {
+            let message =
+                format!("{name} is larger than {MAX_FILE} bytes, so it is no configuration. Name another file.");
+            return Err(Error::new(Code::BadRequest, message));
+        }
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
+            Error::new(Code::BadRequest, format!("{name}, line {line}: this is not UTF-8. Save the file as UTF-8."))
+        })?;
+        let mut config = Self::parse(&name, &text)?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        for script in config.models.values_mut().filter_map(|model| model.script.as_mut()) {
+            *script = folder.join(&*script);
+        }
+        Ok(config)
     }
 
-    /// Reads the text of a configuration; `name` is how errors call it.
+    /// Reads the text of a configuration; `name` is how errors call it. What the text gives stands beside the
+    /// defaults: the rehearsal and the delegation tool `subagent` are there unless they are given anew.
     pub fn parse(name: &str, text: &str) -> Result<Self> {
-        let _ = (name, text);
-        unimplemented!()
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let bad = |error: toml::de::Error| {
+            let place = error.span().map_or(String::new(), |span| format!(", line {}", check::line(text, span.start)));
+            let what = check::in_words(error.message());
+            Error::new(Code::BadRequest, format!("{name}{place}: {what}. {}", check::ADVICE))
+        };
+        let given: Self = toml::from_str(text).map_err(bad)?;
+        let table = toml::de::DeTable::parse(text).map_err(bad)?;
+        check::Check { name, text, table: table.get_ref() }.all(&given)?;
+        let mut config = Self::default();
+        config.models.extend(given.models);
+        config.subagents.extend(given.subagents);
+        Ok(Self { models: config.models, subagents: config.subagents, ..given })
     }
 }

@@ -1,19 +1,65 @@
 //! The composition root: builds the parts, wires them, and offers what a window or a terminal needs.
 
+use crate::agent::{Agents, MAX_MESSAGE};
 use crate::config::{Config, Limits, Protocol};
-use crate::error::Result;
-use crate::event::{Mode, Receipt, Recorded, Route};
+use crate::control::{Control, too_large};
+use crate::env::Env;
+use crate::error::{Code, Error, Result};
+use crate::event::{Event, Mode, Party, Receipt, Recorded, Route};
 use crate::id::{SessionId, TaskId};
+use crate::llm::Model;
+use crate::log::{Entry, Log};
 use crate::output::Slice;
+use crate::process::Processes;
+use crate::scope::Scope;
+use crate::subagent::Message;
+use crate::task::{Caller, Cause, Tasks, lock};
+use crate::view::rows::{Context, rows};
 use crate::view::{Frame, Row, SessionView, TaskView, Tokens};
+use futures::future::join_all;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use ts_rs::TS;
+
+mod follow;
+mod lock;
+mod open;
+mod stop;
+
+pub use follow::{FRAME, Follow};
+use lock::FolderLock;
+use stop::{below, is_live};
 
 /// The runtime of one data folder. Clones share it.
 #[derive(Clone)]
-pub struct Engine {}
+pub struct Engine(Arc<Inner>);
+
+struct Inner {
+    data: PathBuf,
+    config: Config,
+    env: Env,
+    log: Log,
+    processes: Processes,
+    tasks: Tasks,
+    agents: Agents,
+    control: Control,
+    models: BTreeMap<String, Result<Arc<dyn Model>>>,
+    scope: Scope,
+    /// Fires when the store is closed: followers end.
+    closed: CancellationToken,
+    pulse: watch::Sender<u64>,
+    leftovers: Option<String>,
+    /// One lock for each command key in flight, so that the same key twice does it once.
+    keys: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    deleted: Mutex<Vec<SessionId>>,
+    lock: Mutex<Option<FolderLock>>,
+}
 
 /// What a new session starts with.
 #[derive(Clone, Debug)]
@@ -80,161 +126,442 @@ pub struct ModelView {
     pub problem: Option<String>,
 }
 
-/// Where a subscriber stands. Dropping it ends the subscription.
-pub struct Follow {}
-
-impl Follow {
-    /// The log position it starts from, or stands at: everything up to it was told or was not asked for.
-    pub fn seq(&self) -> i64 {
-        unimplemented!()
-    }
-
-    /// Waits until something changed, then tells all of it at once, and no sooner than 33 ms after the last frame.
-    /// None when the engine has shut down.
-    pub async fn next(&mut self) -> Option<Result<Frame>> {
-        unimplemented!()
-    }
-}
-
 impl Engine {
-    /// Opens the data folder: takes its lock, migrates the store, ends what a crash left, and mends every session.
-    /// `held_elsewhere` when another process has it.
-    pub async fn open(data: &Path, config: Config) -> Result<Self> {
-        let _ = (data, config);
-        unimplemented!()
-    }
-
     /// What was ended of an earlier process that crashed, in one line for people; none when nothing was left.
     pub fn leftovers(&self) -> Option<String> {
-        unimplemented!()
+        self.0.leftovers.clone()
     }
 
     /// The configuration it runs with.
     pub fn config(&self) -> &Config {
-        unimplemented!()
-    }
-
-    /// The folder that holds the store.
-    pub fn data(&self) -> &Path {
-        unimplemented!()
-    }
-
-    /// Opens a session. `gone` when the folder is not there or cannot be read.
-    pub async fn open_session(&self, opening: Opening, key: &str) -> Result<SessionId> {
-        let _ = (opening, key);
-        unimplemented!()
-    }
-
-    /// Gives a root a prompt: durable when this answers, as event `n` of the session.
-    pub async fn prompt(&self, session: &SessionId, text: String, key: &str) -> Result<i64> {
-        let _ = (session, text, key);
-        unimplemented!()
-    }
-
-    /// Sends a person's message to a child: joins its running turn, or resumes it.
-    pub async fn send(&self, child: &SessionId, text: String, key: &str) -> Result<Sent> {
-        let _ = (child, text, key);
-        unimplemented!()
-    }
-
-    /// Stops, with proof. With `preview` nothing happens and the receipt names what would end.
-    pub async fn stop(&self, target: Target, reason: Option<String>, preview: bool, key: &str) -> Result<Receipt> {
-        let _ = (target, reason, preview, key);
-        unimplemented!()
-    }
-
-    /// Sessions and tasks of one tree, or of all.
-    pub async fn tree(&self, root: Option<&SessionId>) -> Result<(Vec<SessionView>, Vec<TaskView>)> {
-        let _ = root;
-        unimplemented!()
-    }
-
-    /// One session.
-    pub async fn session(&self, id: &SessionId) -> Result<SessionView> {
-        let _ = id;
-        unimplemented!()
-    }
-
-    /// Tasks of one owner, or of all.
-    pub async fn tasks(&self, owner: Option<&SessionId>) -> Result<Vec<TaskView>> {
-        let _ = owner;
-        unimplemented!()
-    }
-
-    /// A part of a task's output, from a byte offset.
-    pub async fn output(&self, task: &TaskId, offset: u64, limit: usize) -> Result<Slice> {
-        let _ = (task, offset, limit);
-        unimplemented!()
-    }
-
-    /// Waits until the task has ended, or the time is over.
-    pub async fn wait_task(&self, task: &TaskId, timeout: Duration) -> Result<TaskView> {
-        let _ = (task, timeout);
-        unimplemented!()
-    }
-
-    /// Waits until the session and everything below it is at rest, or the time is over.
-    pub async fn wait_session(&self, session: &SessionId, timeout: Duration) -> Result<SessionView> {
-        let _ = (session, timeout);
-        unimplemented!()
-    }
-
-    /// Rows of a transcript: the newest `limit` before `before`, or the oldest `limit` after `after`, or the newest.
-    pub async fn page(
-        &self,
-        session: &SessionId,
-        before: Option<i64>,
-        after: Option<i64>,
-        limit: usize,
-    ) -> Result<Page> {
-        let _ = (session, before, after, limit);
-        unimplemented!()
-    }
-
-    /// The log of a session itself.
-    pub async fn events(&self, session: &SessionId, after: i64, limit: usize) -> Result<Vec<Recorded>> {
-        let _ = (session, after, limit);
-        unimplemented!()
-    }
-
-    /// Follows the tree, and the rows and live text of one session. Starts after `after`, else from now.
-    pub async fn follow(&self, session: Option<SessionId>, after: Option<i64>) -> Result<Follow> {
-        let _ = (session, after);
-        unimplemented!()
-    }
-
-    /// Tokens of one session, and of its branch.
-    pub async fn usage(&self, session: &SessionId) -> Result<(Tokens, Tokens)> {
-        let _ = session;
-        unimplemented!()
-    }
-
-    /// The models, each asked whether it works.
-    pub async fn models(&self) -> Result<Vec<ModelView>> {
-        unimplemented!()
+        &self.0.config
     }
 
     /// The limits in force.
     pub fn limits(&self) -> &Limits {
-        unimplemented!()
+        &self.0.config.limits
+    }
+
+    /// The folder that holds the store.
+    pub fn data(&self) -> &Path {
+        &self.0.data
+    }
+
+    /// Opens a session. `gone` when the folder is not there or cannot be read.
+    pub async fn open_session(&self, opening: Opening, key: &str) -> Result<SessionId> {
+        self.once(key, async {
+            let cwd = folder(&opening.cwd)?;
+            let model = opening.model.clone().unwrap_or_else(|| self.0.config.default_model.clone());
+            match self.0.models.get(&model) {
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(Error::new(Code::Model, error.message())),
+                None => {
+                    let known: Vec<&str> = self.0.models.keys().map(String::as_str).collect();
+                    let message = format!("There is no model {model:?} in the configuration. There are: {}.", known.join(", "));
+                    return Err(Error::new(Code::BadRequest, message));
+                }
+            }
+            let session = self.0.env.new_session();
+            let opened = Event::SessionOpened {
+                parent: None,
+                root: session.clone(),
+                depth: 0,
+                title: opening.title.clone().unwrap_or_default(),
+                label: None,
+                provider: None,
+                model,
+                mode: opening.mode,
+                cwd: cwd.to_string_lossy().into_owned(),
+            };
+            self.0.log.write(vec![Entry::new(&session, vec![opened])]).await?;
+            Ok(session)
+        })
+        .await
+    }
+
+    /// Gives a root a prompt: durable when this answers, as event `n` of the session.
+    pub async fn prompt(&self, session: &SessionId, text: String, key: &str) -> Result<i64> {
+        self.once(key, async {
+            if text.len() > MAX_MESSAGE {
+                return Err(too_large(text.len()));
+            }
+            if text.trim().is_empty() {
+                return Err(Error::new(Code::BadRequest, "The prompt is empty. Nothing was sent."));
+            }
+            let record = self.0.log.session(session).await?;
+            if record.parent.is_some() {
+                return Err(Error::new(Code::BadRequest, "This session is a child: use send. Nothing was sent."));
+            }
+            folder(Path::new(&record.cwd))?;
+            let agent = self.0.agents.ensure(session).await?;
+            agent.post(Party::Person, text.clone(), Some(key.to_owned())).await
+        })
+        .await
+    }
+
+    /// Sends a person's message to a child: joins its running turn, or resumes it.
+    pub async fn send(&self, child: &SessionId, text: String, key: &str) -> Result<Sent> {
+        self.once(key, async {
+            let record = self.0.log.session(child).await?;
+            let Some(parent) = record.parent else {
+                return Err(Error::new(Code::BadRequest, "This session is a root: use prompt. Nothing was sent."));
+            };
+            folder(Path::new(&record.cwd))?;
+            let parent = self.0.agents.ensure(&parent).await?;
+            let message = Message { from: Party::Person, text: text.clone(), key: Some(key.to_owned()) };
+            self.0.control.send(&parent.owner, child, message).await
+        })
+        .await
+    }
+
+    /// Stops, with proof. With `preview` nothing happens and the receipt names what would end.
+    pub async fn stop(&self, target: Target, reason: Option<String>, preview: bool, key: &str) -> Result<Receipt> {
+        if preview {
+            return self.preview(&target).await;
+        }
+        self.once(key, self.carry_out(&target, reason)).await
+    }
+
+    /// Sessions and tasks of one tree, or of all.
+    pub async fn tree(&self, root: Option<&SessionId>) -> Result<(Vec<SessionView>, Vec<TaskView>)> {
+        if let Some(root) = root {
+            self.0.log.session(root).await?;
+        }
+        let sessions = self.0.log.sessions(root).await?;
+        let within: BTreeSet<&SessionId> = sessions.iter().map(|session| &session.id).collect();
+        let mut tasks = self.0.log.tasks(None).await?;
+        tasks.retain(|task| within.contains(&task.owner));
+        Ok((self.0.completed(sessions, &tasks), tasks))
+    }
+
+    /// One session.
+    pub async fn session(&self, id: &SessionId) -> Result<SessionView> {
+        let root = self.0.log.session(id).await?.root;
+        let (sessions, _) = self.tree(Some(&root)).await?;
+        let unknown = || Error::new(Code::UnknownSession, format!("No session {id} is in the store."));
+        sessions.into_iter().find(|session| session.id == *id).ok_or_else(unknown)
+    }
+
+    /// Tasks of one owner, or of all.
+    pub async fn tasks(&self, owner: Option<&SessionId>) -> Result<Vec<TaskView>> {
+        if let Some(owner) = owner {
+            self.0.log.session(owner).await?;
+        }
+        self.0.log.tasks(owner).await
+    }
+
+    /// A part of a task's output, from a byte offset.
+    pub async fn output(&self, task: &TaskId, offset: u64, limit: usize) -> Result<Slice> {
+        let view = self.0.log.task(task).await?;
+        let limit = limit.clamp(1, 1024 * 1024);
+        if let Some(output) = self.0.tasks.output_log(task)? {
+            return Scope::blocking(move || output.read(offset, limit)).await;
+        }
+        let text = self.0.log.task_output(task).await?.unwrap_or_default();
+        let from = text.floor_char_boundary(usize::try_from(offset).unwrap_or(usize::MAX));
+        let part = crate::tool::cut(&text[from..], limit.max(4));
+        Ok(Slice {
+            next: (from + part.len()) as u64,
+            size: text.len() as u64,
+            done: view.status.is_terminal(),
+            dropped: 0,
+            text: part.to_owned(),
+        })
+    }
+
+    /// Waits until the task has ended, or the time is over.
+    pub async fn wait_task(&self, task: &TaskId, timeout: Duration) -> Result<TaskView> {
+        self.0.tasks.wait(&Caller::Person, task, timeout).await
+    }
+
+    /// Waits until the session and everything below it is at rest, or the time is over.
+    pub async fn wait_session(&self, session: &SessionId, timeout: Duration) -> Result<SessionView> {
+        let mut log = self.0.log.watch();
+        let rest = async {
+            loop {
+                log.mark_unchanged();
+                if self.at_rest(session).await? || log.changed().await.is_err() {
+                    return Ok::<(), Error>(());
+                }
+            }
+        };
+        if let Ok(rested) = tokio::time::timeout(timeout.min(crate::task::MAX_WAIT), rest).await {
+            rested?;
+        }
+        self.session(session).await
+    }
+
+    async fn at_rest(&self, session: &SessionId) -> Result<bool> {
+        let root = self.0.log.session(session).await?.root;
+        let (sessions, tasks) = self.tree(Some(&root)).await?;
+        let branch = below(&sessions, session);
+        let busy = sessions.iter().any(|session| branch.contains(&session.id) && is_live(session.state))
+            || tasks.iter().any(|task| branch.contains(&task.owner) && !task.status.is_terminal());
+        if busy {
+            return Ok(false);
+        }
+        let agent = self.0.agents.get(session);
+        let wakes = agent.as_ref().is_some_and(|agent| agent.owner.session == root && agent.would_wake());
+        Ok(!wakes || self.0.log.owed(session).await?.is_empty())
+    }
+
+    /// Rows of a transcript: the newest `limit` before `before`, or the oldest `limit` after `after`, or the newest.
+    pub async fn page(&self, session: &SessionId, before: Option<i64>, after: Option<i64>, limit: usize) -> Result<Page> {
+        let record = self.0.log.session(session).await?;
+        let limit = limit.clamp(1, 1_000);
+        let first = self.0.log.row_events(session, 0, i64::MAX, 1, false).await?;
+        let events = self
+            .0
+            .log
+            .row_events(session, after.unwrap_or(0), before.unwrap_or(i64::MAX), limit, after.is_none())
+            .await?;
+        let rows = self.0.rows(&record, &events).await?;
+        Ok(Page { rows, first: first.first().map_or(0, |(event, _)| event.n), last: record.last_n })
+    }
+
+    /// The log of a session itself.
+    pub async fn events(&self, session: &SessionId, after: i64, limit: usize) -> Result<Vec<Recorded>> {
+        self.0.log.session(session).await?;
+        self.0.log.events(session, after, limit).await
+    }
+
+    /// Events of all sessions after `seq`, oldest first: what a script prints as they are committed.
+    pub async fn since(&self, seq: i64, limit: usize) -> Result<Vec<Recorded>> {
+        self.0.log.since(seq, limit).await
+    }
+
+    /// Follows the tree, and the rows and live text of one session. Starts after `after`, else from now.
+    pub async fn follow(&self, session: Option<SessionId>, after: Option<i64>) -> Result<Follow> {
+        if let Some(session) = &session {
+            self.0.log.session(session).await?;
+        }
+        Follow::new(self.0.clone(), session, after).await
+    }
+
+    /// Tokens of one session, and of its branch.
+    pub async fn usage(&self, session: &SessionId) -> Result<(Tokens, Tokens)> {
+        self.0.log.session(session).await?;
+        self.0.log.usage(session).await
+    }
+
+    /// The models, each asked whether it works.
+    pub async fn models(&self) -> Result<Vec<ModelView>> {
+        let views = self.0.models.iter().map(|(name, model)| async move {
+            let configured = self.0.config.models.get(name);
+            let problem = match model {
+                Ok(model) => model.check().await.err().map(|failure| failure.message),
+                Err(error) => Some(error.message().to_owned()),
+            };
+            ModelView {
+                name: name.clone(),
+                protocol: configured.map_or(Protocol::Rehearsal, |model| model.protocol),
+                model: configured.and_then(|model| model.model.clone()),
+                base_url: configured.and_then(|model| model.base_url.clone()),
+                context: model.as_ref().ok().and_then(|model| model.context()),
+                default: *name == self.0.config.default_model,
+                problem,
+            }
+        });
+        Ok(join_all(views).await)
     }
 
     /// Deletes a session with all below it. `busy` when one of them is at work.
     pub async fn delete(&self, session: &SessionId, key: &str) -> Result<()> {
-        let _ = (session, key);
-        unimplemented!()
+        self.once(key, async {
+            let plan = self.preview(&Target::Branch(session.clone())).await?;
+            if !plan.ended.is_empty() {
+                let message = format!("{} of this branch run. Stop the branch first. Nothing was deleted.", plan.ended.len());
+                return Err(Error::new(Code::Busy, message));
+            }
+            let sessions = self.0.log.sessions(None).await?;
+            let gone: Vec<SessionId> = below(&sessions, session).into_iter().collect();
+            for session in &gone {
+                if let Some(agent) = self.0.agents.get(session) {
+                    self.0.agents.dispose(&agent, Cause::OwnerEnded).await;
+                }
+            }
+            self.0.log.delete(gone.clone()).await?;
+            lock(&self.0.deleted).extend(gone);
+            self.0.pulse.send_modify(|beat| *beat += 1);
+            Ok(())
+        })
+        .await
     }
 
     /// Gives a session another title.
     pub async fn rename(&self, session: &SessionId, title: String, key: &str) -> Result<()> {
-        let _ = (session, title, key);
-        unimplemented!()
+        self.once(key, async {
+            let flat: String = title.chars().filter(|c| !c.is_control()).collect();
+            let title = crate::tool::cut(flat.trim(), 200).to_owned();
+            if title.is_empty() {
+                return Err(Error::new(Code::BadRequest, "The title is empty. The old one stands."));
+            }
+            self.0.log.append(session, vec![Event::Renamed { title }]).await.map(drop)
+        })
+        .await
     }
 
     /// Stops everything within the deadline, writes everything, closes the store and frees the lock. Afterwards every
     /// command answers `shutting_down`.
     pub async fn shutdown(&self, deadline: Duration) -> Result<Receipt> {
-        let _ = deadline;
-        unimplemented!()
+        let began = Instant::now();
+        let mut receipt = match self.preview(&Target::Everything).await {
+            Ok(receipt) => receipt,
+            Err(error) if error.code() == Code::ShuttingDown => return Err(error),
+            Err(error) => {
+                tracing::error!(%error, "what runs cannot be named; it is stopped all the same");
+                Receipt { what: "everything".to_owned(), ..Receipt::default() }
+            }
+        };
+        let sessions: Vec<SessionId> = self.0.agents.all().iter().map(|agent| agent.owner.session.clone()).collect();
+        let before = self.0.processes.living(&sessions);
+        let stop = async {
+            let roots = self.0.agents.all();
+            join_all(roots.iter().map(|agent| self.0.agents.dispose(agent, Cause::Quit))).await;
+            self.0.processes.end_all(&sessions, self.0.config.limits.stop_grace()).await;
+        };
+        if tokio::time::timeout(deadline, stop).await.is_err() {
+            receipt.unconfirmed.push(format!("Not everything stopped within {} s.", deadline.as_secs()));
+        }
+        let overran = self.0.scope.close(Duration::from_secs(2)).await;
+        if overran > 0 {
+            tracing::error!(overran, "work of the engine overran its end");
+        }
+        receipt.processes = self.0.processes.look(before);
+        for process in receipt.processes.iter().filter(|process| !process.gone) {
+            receipt.unconfirmed.push(format!("Process {} still lives.", process.pid));
+        }
+        self.0.log.close().await?;
+        self.0.closed.cancel();
+        drop(lock(&self.0.lock).take());
+        receipt.ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
+        Ok(receipt)
+    }
+
+    /// Does `work` once for a key, and answers what it answered then when the key comes again. A failure is not kept:
+    /// it did nothing, so it may be tried again.
+    async fn once<T: Serialize + serde::de::DeserializeOwned>(
+        &self,
+        key: &str,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        if key.trim().is_empty() || key.len() > 200 {
+            return Err(Error::new(Code::BadRequest, "The key must have 1 to 200 characters; mint a fresh one for each command."));
+        }
+        let turn = lock(&self.0.keys).entry(key.to_owned()).or_default().clone();
+        let answer = {
+            let _turn = turn.lock().await;
+            match self.0.log.answer(key).await? {
+                Some(answer) => serde_json::from_value(answer).map_err(|error| {
+                    Error::new(Code::BadRequest, "This key was used for another command. Mint a fresh one.").because(error)
+                }),
+                None => match work.await {
+                    Ok(answer) => {
+                        let kept: Value = serde_json::to_value(&answer)
+                            .map_err(|error| Error::new(Code::Internal, "The answer cannot be kept.").because(error))?;
+                        self.0.log.keep_answer(key, kept).await?;
+                        Ok(answer)
+                    }
+                    Err(error) => Err(error),
+                },
+            }
+        };
+        let mut keys = lock(&self.0.keys);
+        if keys.get(key).is_some_and(|waiting| Arc::strong_count(waiting) <= 2) {
+            keys.remove(key);
+        }
+        answer
+    }
+}
+
+impl Inner {
+    /// Adds to session projections what only the whole tree and the live agents know.
+    fn completed(&self, mut sessions: Vec<SessionView>, tasks: &[TaskView]) -> Vec<SessionView> {
+        let mut below: HashMap<SessionId, u32> = HashMap::new();
+        let parents: HashMap<SessionId, Option<SessionId>> =
+            sessions.iter().map(|session| (session.id.clone(), session.parent.clone())).collect();
+        let mut count = |from: Option<SessionId>| {
+            let mut at = from;
+            while let Some(id) = at {
+                *below.entry(id.clone()).or_default() += 1;
+                at = parents.get(&id).cloned().flatten();
+            }
+        };
+        for session in sessions.iter().filter(|session| is_live(session.state)) {
+            count(session.parent.clone());
+        }
+        for task in tasks.iter().filter(|task| task.child.is_none() && !task.status.is_terminal()) {
+            count(Some(task.owner.clone()));
+        }
+        for session in &mut sessions {
+            session.live_below = below.get(&session.id).copied().unwrap_or(0);
+            session.steerable = self.agents.get(&session.id).is_some_and(|agent| agent.steerable());
+        }
+        sessions
+    }
+
+    /// These sessions and all above them, completed.
+    async fn sessions_with_ancestors(&self, touched: &BTreeSet<SessionId>) -> Result<Vec<SessionView>> {
+        if touched.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sessions = self.log.sessions(None).await?;
+        let tasks = self.log.tasks(None).await?;
+        let parents: HashMap<&SessionId, Option<&SessionId>> =
+            sessions.iter().map(|session| (&session.id, session.parent.as_ref())).collect();
+        let mut wanted: BTreeSet<SessionId> = BTreeSet::new();
+        for id in touched {
+            let mut at = Some(id);
+            while let Some(id) = at {
+                if !wanted.insert(id.clone()) {
+                    break;
+                }
+                at = parents.get(id).copied().flatten();
+            }
+        }
+        let mut sessions = self.completed(sessions, &tasks);
+        sessions.retain(|session| wanted.contains(&session.id));
+        Ok(sessions)
+    }
+
+    /// The rows of these events of a session.
+    async fn rows_of(&self, session: &SessionId, events: &BTreeSet<i64>) -> Result<Vec<Row>> {
+        let (Some(first), Some(last)) = (events.first(), events.last()) else { return Ok(Vec::new()) };
+        // The session can be deleted before its rows are made.
+        let Ok(record) = self.log.session(session).await else { return Ok(Vec::new()) };
+        let mut found = self.log.row_events(session, first - 1, last + 1, usize::MAX, false).await?;
+        found.retain(|(event, _)| events.contains(&event.n));
+        self.rows(&record, &found).await
+    }
+
+    async fn rows(&self, record: &SessionView, events: &[(Recorded, Vec<Recorded>)]) -> Result<Vec<Row>> {
+        let tasks: HashMap<TaskId, TaskView> =
+            self.log.tasks(Some(&record.id)).await?.into_iter().map(|task| (task.id.clone(), task)).collect();
+        let context = Context { parent: record.parent.as_ref(), facts: &|task| tasks.get(task).cloned() };
+        Ok(events.iter().flat_map(|(event, about)| rows(event, about, &context)).collect())
+    }
+
+    /// Sessions that a follower knew and that were deleted since.
+    fn removed_since(&self, known: &mut BTreeSet<SessionId>, frame: &Frame) -> Vec<SessionId> {
+        let deleted = lock(&self.deleted);
+        let gone: Vec<SessionId> = deleted.iter().filter(|id| known.contains(*id)).cloned().collect();
+        known.retain(|id| !gone.contains(id) || frame.sessions.iter().any(|session| session.id == *id));
+        gone
+    }
+}
+
+/// The folder as an absolute, existing path.
+fn folder(path: &Path) -> Result<PathBuf> {
+    let gone = |why: String| {
+        let message = format!("The folder {} {why}. Choose another, or put it back. Nothing was sent.", path.display());
+        Error::new(Code::Gone, message)
+    };
+    if !path.is_absolute() {
+        return Err(Error::new(Code::BadRequest, format!("The folder {} is not an absolute path.", path.display())));
+    }
+    match std::fs::read_dir(path) {
+        Ok(_) => Ok(path.to_owned()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(gone("is not there".to_owned())),
+        Err(error) => Err(gone(format!("cannot be read ({error})")).because(error)),
     }
 }

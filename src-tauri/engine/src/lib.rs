@@ -2,18 +2,26 @@
 //!
 //! It knows nothing of windows, notifications or the terminal; those are built on [`Engine`]'s methods.
 
+pub mod agent;
 pub mod config;
+pub mod control;
 pub mod engine;
 pub mod env;
 pub mod error;
 pub mod event;
 pub mod id;
+pub mod live;
 pub mod llm;
 pub mod log;
 pub mod output;
 pub mod process;
+pub mod prompt;
 pub mod scope;
+pub mod subagent;
+pub mod task;
 pub mod tool;
+pub mod transcript;
+pub mod turn;
 pub mod view;
 
 pub use engine::Engine;

@@ -1,14 +1,21 @@
 //! The seam to language models. The engine asks; an adapter answers with an ordered reply, streaming as it comes.
 
+use crate::config::{ModelConfig, Protocol};
+use crate::env;
+use crate::error::{Code, Error};
 use crate::event::{Block, Stop, Usage};
 use crate::id::{CallId, SessionId};
 use async_trait::async_trait;
+use openai::{OpenAi, OpenAiSettings};
+use rehearsal::{Rehearsal, Script};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub mod openai;
 pub mod rehearsal;
+mod sse;
 
 /// A model that can be asked. Dropping the future of [`Model::ask`] cancels the request at once.
 #[async_trait]
@@ -27,8 +34,10 @@ pub trait Model: Send + Sync {
 /// One request: everything the model may see.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// The session that asks. Adapters use it as a cache key, the rehearsal to find its script.
+    /// The session that asks. Adapters may use it as a cache key.
     pub session: SessionId,
+    /// The root of its tree; itself for a root. The rehearsal finds a child's script by it.
+    pub root: SessionId,
     /// The label of the session that asks; its title for a root.
     pub label: String,
     /// 0 for a root.
@@ -163,5 +172,84 @@ impl Failure {
     /// A failure of this kind.
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
+    }
+}
+
+/// Makes the model that the configuration calls `name`. `idle` is how long it may show no sign of life.
+///
+/// Nothing is sent. A key that is named but not set is no error here: asking says so.
+pub fn build(config: &ModelConfig, name: &str, idle: Duration) -> Result<Arc<dyn Model>, Error> {
+    let missing = |what: &str| Error::new(Code::BadRequest, format!("models.{name}: {what} is missing. Add it."));
+    match config.protocol {
+        Protocol::OpenaiChat => {
+            let base_url = config.base_url.as_deref().ok_or_else(|| missing("base_url"))?;
+            let model = config.model.as_deref().ok_or_else(|| missing("model"))?;
+            let settings = OpenAiSettings {
+                key: config.key_env.as_deref().and_then(env::var),
+                key_name: config.key_env.clone(),
+                context: config.context,
+                idle,
+                ..OpenAiSettings::new(base_url, model)
+            };
+            Ok(Arc::new(OpenAi::new(settings).map_err(|error| {
+                Error::new(error.code(), format!("models.{name}: {}", error.message())).because(error)
+            })?))
+        }
+        Protocol::Rehearsal => {
+            let pace = config.pace.unwrap_or(1.0);
+            let Some(path) = &config.script else { return Ok(Arc::new(Rehearsal::tour(pace))) };
+            let bad = |why: String| Error::new(Code::BadRequest, format!("models.{name}: {}: {why}", path.display()));
+            let text = std::fs::read_to_string(path).map_err(|error| bad(error.to_string()).because(error))?;
+            Ok(Arc::new(Rehearsal::script(Script::parse(&text).map_err(bad)?, pace)))
+        }
+        Protocol::Anthropic | Protocol::OpenaiResponses | Protocol::Gemini => Err(Error::new(
+            Code::BadRequest,
+            format!("models.{name}: this protocol is not available yet in this version; use openai-chat."),
+        )),
+    }
+}
+
+/// Reads the arguments of a tool call as models write them: nothing at all means none, and an object that was written
+/// into a string is taken out of it. The error is in words that the model can act on.
+pub fn read_args(args: &str) -> Result<Value, String> {
+    let args = args.trim();
+    if args.is_empty() {
+        return Ok(Value::Object(serde_json::Map::new()));
+    }
+    let wrong = |why: &dyn std::fmt::Display| {
+        format!("The arguments are not a JSON object ({why}), so nothing was run. Write them as one and call again.")
+    };
+    let value = match serde_json::from_str(args).map_err(|error| wrong(&error))? {
+        Value::String(inner) => serde_json::from_str(&inner).map_err(|error| wrong(&error))?,
+        value => value,
+    };
+    match value {
+        Value::Null => Ok(Value::Object(serde_json::Map::new())),
+        Value::Object(_) => Ok(value),
+        _ => Err(wrong(&"they are another kind of value")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn arguments_are_read_as_models_write_them() {
+        for (args, want) in [
+            ("", Some(json!({}))),
+            (" ", Some(json!({}))),
+            ("null", Some(json!({}))),
+            ("{}", Some(json!({}))),
+            ("{\"id\": 1}", Some(json!({"id": 1}))),
+            ("\"{\\\"id\\\":1}\"", Some(json!({"id": 1}))),
+            ("\"\\\"{}\\\"\"", None),
+            ("[1]", None),
+            ("7", None),
+            ("{\"path\": \"a", None),
+        ] {
+            assert_eq!(read_args(args).ok(), want, "{args}");
+        }
     }
 }

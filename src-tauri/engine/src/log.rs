@@ -1,27 +1,52 @@
 //! The store: one SQLite file that holds the log and its projections. Only this module and those below it know SQL.
 //!
-//! One writer thread takes everything that waits, commits once, acknowledges, and then bumps a watch of the last
-//! `seq` that carries no data. Readers wake, and page from where they stand on connections that cannot write.
+//! One writer thread takes everything that waits, commits once, bumps a watch of the last `seq` that carries no data,
+//! and acknowledges. Readers wake, and page from where they stand on connections that cannot write.
+
+mod append;
+mod fault;
+mod ledger;
+mod open;
+mod project;
+mod read;
+mod writer;
 
 use crate::env::Env;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::event::{Block, Event, Recorded};
 use crate::id::{CallId, SessionId, TaskId};
 use crate::view::{SessionView, TaskView, Tokens};
+use fault::Fault;
+use read::Readers;
+use rusqlite::{Connection, OptionalExtension};
 use serde_json::Value;
-use std::path::Path;
-use tokio::sync::watch;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use tokio::sync::{oneshot, watch};
+use writer::{Order, Writer, Writing};
 
-/// The store, open. Clones share it.
+/// The store, open. Clones share it. When the last one is dropped, what was sent is still written.
 #[derive(Clone)]
-pub struct Log {}
+pub struct Log {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    id: String,
+    path: PathBuf,
+    orders: mpsc::Sender<Order>,
+    seq: watch::Receiver<i64>,
+    readers: Arc<Readers>,
+}
 
 /// Events for one session, to be appended together.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// The session.
     pub session: SessionId,
-    /// A client-minted key: a second append with the same key changes nothing and answers what the first did.
+    /// A client-minted key: a second write with the same key, as a whole, changes nothing and answers what the first
+    /// did.
     pub key: Option<String>,
     /// What happened, in order.
     pub events: Vec<Event>,
@@ -68,12 +93,35 @@ pub struct Unfinished {
 }
 
 impl Log {
+    /// The name of the store's file in the data folder.
+    pub const FILE: &str = "coppice.db";
+
     /// Opens the store in the data folder `dir`, making both when absent, and migrates it. Refuses a store that a
     /// newer version made, a folder that cannot be written and a file that is damaged, each with what to do, and
     /// leaves it untouched.
     pub fn open(dir: &Path, env: &Env) -> Result<Self> {
-        let _ = (dir, env);
-        unimplemented!()
+        let path = dir.join(Self::FILE);
+        let (sql, id) = open::writer(&path, &env.new_session().0)?;
+        let last = writer::last_seq(&sql).map_err(|error| Fault::Sql(error).told(&path))?;
+        let (orders, received) = mpsc::channel();
+        let (published, seq) = watch::channel(last);
+        let writer = Writer { sql, path: path.clone(), env: env.clone(), orders: received, seq: published };
+        thread::Builder::new()
+            .name("coppice-log".to_owned())
+            .spawn(move || writer.serve())
+            .map_err(|error| Error::new(Code::Store, "The store's writer could not be started.").because(error))?;
+        let readers = Arc::new(Readers::new(path.clone()));
+        Ok(Self { shared: Arc::new(Shared { id, path, orders, seq, readers }) })
+    }
+
+    /// The store's id: random, made once, the same for as long as the store lives.
+    pub fn id(&self) -> &str {
+        &self.shared.id
+    }
+
+    /// The store's file.
+    pub fn path(&self) -> &Path {
+        &self.shared.path
     }
 
     /// Appends to one session, durably. Answers the events as recorded.
@@ -84,57 +132,69 @@ impl Log {
     /// Appends to several sessions in one transaction. Answers all events as recorded, in order. An append to a
     /// session that does not exist (and that the entry does not open) is refused: `unknown_session`. A
     /// `TaskSettled` for a task that is already terminal is refused: `conflict`; nothing of the batch is written.
+    /// Once it was sent, the write happens even when the future is dropped.
     pub async fn write(&self, entries: Vec<Entry>) -> Result<Vec<Recorded>> {
-        let _ = entries;
-        unimplemented!()
+        self.submit(move |writing| append::entries(writing, &entries)).await
     }
 
     /// Gives the task an id from the durable counter of its kind and appends `TaskStarted` to its owner's log.
     pub async fn start_task(&self, draft: TaskDraft) -> Result<(TaskId, Recorded)> {
-        let _ = draft;
-        unimplemented!()
+        self.submit(move |writing| append::start_task(writing, &draft)).await
     }
 
     /// Keeps the partial text of a reply that streams, over the one kept before. The next `Answered` or `TurnEnded`
-    /// of the session removes it.
+    /// of the session removes it. One that comes too late, when that step no longer waits for its reply, is not kept.
     pub async fn checkpoint(&self, session: &SessionId, step: u32, blocks: Vec<Block>) -> Result<()> {
-        let _ = (session, step, blocks);
-        unimplemented!()
+        let session = session.clone();
+        self.submit(move |writing| append::checkpoint(writing, &session, step, &blocks)).await
     }
 
     /// The answer that was kept for a client-minted command key.
     pub async fn answer(&self, key: &str) -> Result<Option<Value>> {
-        let _ = key;
-        unimplemented!()
+        let key = key.to_owned();
+        self.ask(move |sql| {
+            let answer: Option<String> = sql
+                .prepare_cached("SELECT answer FROM command WHERE key = ?1")?
+                .query_row([&key], |row| row.get(0))
+                .optional()?;
+            Ok(answer.map(|answer| serde_json::from_str(&answer)).transpose()?)
+        })
+        .await
     }
 
     /// Keeps the answer of a command under its client-minted key.
     pub async fn keep_answer(&self, key: &str, answer: Value) -> Result<()> {
-        let _ = (key, answer);
-        unimplemented!()
+        let (key, answer) = (key.to_owned(), answer.to_string());
+        self.submit(move |writing| {
+            writing
+                .sql
+                .prepare_cached("INSERT OR IGNORE INTO command (key, answer) VALUES (?1, ?2)")?
+                .execute([&key, &answer])?;
+            Ok(())
+        })
+        .await
     }
 
     /// Removes these sessions and everything of them. A late write to one is refused.
     pub async fn delete(&self, sessions: Vec<SessionId>) -> Result<()> {
-        let _ = sessions;
-        unimplemented!()
+        self.submit(move |writing| append::delete(writing, &sessions)).await
     }
 
-    /// The `seq` of the last committed event. It carries no data: page from where you stand.
+    /// The `seq` of the last committed event. It carries no data: page from where you stand. A deletion wakes it
+    /// without a new `seq`. It ends with the store.
     pub fn watch(&self) -> watch::Receiver<i64> {
-        unimplemented!()
+        self.shared.seq.clone()
     }
 
     /// Events of all sessions after `seq`, oldest first, at most `limit`.
     pub async fn since(&self, seq: i64, limit: usize) -> Result<Vec<Recorded>> {
-        let _ = (seq, limit);
-        unimplemented!()
+        self.ask(move |sql| read::since(sql, seq, limit)).await
     }
 
     /// Events of one session after `n`, oldest first, at most `limit`.
     pub async fn events(&self, session: &SessionId, after: i64, limit: usize) -> Result<Vec<Recorded>> {
-        let _ = (session, after, limit);
-        unimplemented!()
+        let session = session.clone();
+        self.ask(move |sql| read::events(sql, &session, after, limit)).await
     }
 
     /// The events that give rows (those for which [`crate::view::rows::gives_rows`] holds) with `n` between `after`
@@ -148,59 +208,94 @@ impl Log {
         limit: usize,
         newest: bool,
     ) -> Result<Vec<(Recorded, Vec<Recorded>)>> {
-        let _ = (session, after, before, limit, newest);
-        unimplemented!()
+        let session = session.clone();
+        self.ask(move |sql| read::row_events(sql, &session, after, before, limit, newest)).await
     }
 
     /// One session, from its projection: `needs_you`, `steerable`, `live_below` and `cost` are left at nothing.
     pub async fn session(&self, id: &SessionId) -> Result<SessionView> {
-        let _ = id;
-        unimplemented!()
+        let id = id.clone();
+        self.ask(move |sql| read::one_session(sql, &id)).await
     }
 
     /// All sessions, or those of one tree, oldest first.
     pub async fn sessions(&self, root: Option<&SessionId>) -> Result<Vec<SessionView>> {
-        let _ = root;
-        unimplemented!()
+        let root = root.cloned();
+        self.ask(move |sql| read::sessions(sql, root.as_ref())).await
     }
 
     /// One task. `unknown_task` when there is none.
     pub async fn task(&self, id: &TaskId) -> Result<TaskView> {
-        let _ = id;
-        unimplemented!()
+        let id = id.clone();
+        self.ask(move |sql| read::task(sql, &id)).await
     }
 
     /// All tasks, or those that one session owns, oldest first.
     pub async fn tasks(&self, owner: Option<&SessionId>) -> Result<Vec<TaskView>> {
-        let _ = owner;
-        unimplemented!()
+        let owner = owner.cloned();
+        self.ask(move |sql| read::tasks(sql, owner.as_ref())).await
     }
 
     /// The final output of a settled task that has no output log.
     pub async fn task_output(&self, id: &TaskId) -> Result<Option<String>> {
-        let _ = id;
-        unimplemented!()
+        let id = id.clone();
+        self.ask(move |sql| read::task_output(sql, &id)).await
     }
 
     /// The notices that this owner is still to be told, oldest first.
     pub async fn owed(&self, owner: &SessionId) -> Result<Vec<OwedNotice>> {
-        let _ = owner;
-        unimplemented!()
+        let owner = owner.clone();
+        self.ask(move |sql| read::owed(sql, &owner)).await
     }
 
     /// Tokens of one session, and of it with all sessions below it.
     pub async fn usage(&self, session: &SessionId) -> Result<(Tokens, Tokens)> {
-        let _ = session;
-        unimplemented!()
+        let session = session.clone();
+        self.ask(move |sql| read::usage(sql, &session)).await
     }
 
     /// Sessions that have an open turn, a call without a result, or a live task: what a crash left.
     pub async fn unfinished(&self) -> Result<Vec<Unfinished>> {
-        unimplemented!()
+        self.ask(read::unfinished).await
+    }
+
+    /// Drops everything that is folded from the log and makes it anew.
+    pub async fn rebuild(&self) -> Result<()> {
+        self.submit(|writing| {
+            writing.wake.set(true);
+            project::rebuild(writing.sql)
+        })
+        .await
     }
 
     /// Writes everything that waits, closes the writer, and folds the write-ahead log back. Later writes are refused.
     pub async fn close(&self) -> Result<()> {
-        unimplemented!()
+        let (told, closed) = oneshot::channel();
+        self.shared.readers.release();
+        // When the writer is gone already, the store is closed.
+        if self.shared.orders.send(Order::Close(told)).is_ok() {
+            closed.await.unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Has the writer do this in a transaction, and waits until it is committed.
+    async fn submit<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&Writing) -> Result<T, Fault> + Send + 'static,
+    {
+        let closed = || Error::new(Code::ShuttingDown, "Coppice is shutting down; this was not saved.");
+        let (job, told) = writer::job(work);
+        self.shared.orders.send(Order::Do(job)).map_err(|_| closed())?;
+        told.await.map_err(|_| closed())?
+    }
+
+    async fn ask<T, F>(&self, question: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
+    {
+        self.shared.readers.ask(question).await
     }
 }

@@ -1,19 +1,33 @@
 //! Process trees: how commands are started, watched and ended, with proof. Only this module starts processes.
 //!
-//! Every command runs in a group of its own and carries a marker in its environment (`COPPICE_TASK`), unique to the
-//! data folder, the session and the call or task. Ending a tree ends the group and everything that carries the
-//! marker, also what left the group: politely first, then by force; what was seen gone is told process by process.
-//! A ledger keeps pid, start time and boot id, so that the next start can end what a crash left, and nothing else.
+//! Every command runs in a session of its own, behind a guard (`process/guard.rs`), and carries a marker in its
+//! environment (`COPPICE_TASK`), unique to the data folder, the session and the call or task. Ending a tree ends the
+//! group and everything that carries the marker or descends from it, also what left the group: politely first, then by
+//! force; what was seen gone is told process by process. A ledger keeps pid, start time and boot id, so that the next
+//! start can end what a crash left, and nothing else. Guards are no part of what people are told, unless one stays.
+//!
+//! One limit is known: a process that leaves the group, sheds its environment and loses its parent, all between two
+//! looks, cannot be told from a stranger.
 
-use crate::error::Result;
+mod end;
+mod guard;
+mod table;
+
+use crate::error::{Code, Error, Result};
 use crate::event::ReceiptProcess;
 use crate::id::SessionId;
+use crate::scope::Scope;
 use async_trait::async_trait;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::process::ExitStatus;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::mpsc;
+use table::{Identity, SEES_PROCESSES, Target};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::sync::{Notify, mpsc, watch};
 
 /// Where started processes are written down, durably. The store implements it.
 #[async_trait]
@@ -60,21 +74,48 @@ pub struct Plan {
 
 /// All process trees of this engine. Clones share them.
 #[derive(Clone)]
-pub struct Processes {}
+pub struct Processes {
+    inner: Arc<Inner>,
+}
 
-/// A running tree. Dropping it does not end the processes; [`Tree::end`] does.
+struct Inner {
+    /// The data folder's name, fit to stand in a marker.
+    store: String,
+    boot: String,
+    ledger: Arc<dyn Ledger>,
+    hidden: Mutex<BTreeSet<String>>,
+    live: Mutex<Vec<Arc<Live>>>,
+    scope: Scope,
+}
+
+/// A tree from its start until everything in it was seen gone.
+struct Live {
+    session: SessionId,
+    marker: String,
+    /// The pid of the guard, which is also the number of its group.
+    pid: u32,
+    seen: Mutex<BTreeMap<Identity, bool>>,
+    exit: watch::Sender<Option<Exit>>,
+    gone: watch::Sender<bool>,
+    /// Asks for a look at once: something was ended.
+    nudge: Notify,
+}
+
+/// A running tree. Dropping it does not end the processes: [`Tree::end`] and [`Processes::end_all`] do. Output that
+/// nobody takes any more is read and dropped, so that what lives on does not stall.
 #[must_use = "a tree runs until it is ended or exits"]
 pub struct Tree {
     /// Standard output and error together, as they come; closes when every holder of the pipe is gone.
     pub output: mpsc::Receiver<Vec<u8>>,
+    live: Arc<Live>,
 }
 
 /// How the first process of a tree ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit {
-    /// The exit code; none when a signal ended it.
+    /// The exit code as a shell tells it: 128 + n after signal n. None when the guard was killed and nobody could tell.
     pub code: Option<i32>,
-    /// The signal that ended it, on Unix.
+    /// The signal that the code speaks of, or that killed the guard.
     pub signal: Option<i32>,
 }
 
@@ -87,58 +128,282 @@ pub struct Ended {
     pub forced: bool,
 }
 
+impl Ended {
+    /// The processes that were not seen gone.
+    pub fn left(&self) -> usize {
+        self.processes.iter().filter(|process| !process.gone).count()
+    }
+}
+
+/// How much output waits for its reader before the command has to wait: chunks, and bytes in each at most.
+const CHUNKS: usize = 16;
+const CHUNK: usize = 64 * 1024;
+
+/// How often the end of what a command left behind is looked for: at first, and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LAST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long a dismissed guard may take to go.
+const DISMISSAL: Duration = Duration::from_secs(2);
+
 impl Processes {
     /// Process trees of the data folder named `store` (any stable text), written down in `ledger`.
     pub fn new(store: &str, ledger: Arc<dyn Ledger>) -> Self {
-        let _ = (store, ledger);
-        unimplemented!()
+        let inner = Inner {
+            store: plain(store),
+            boot: table::boot(),
+            ledger,
+            hidden: Mutex::default(),
+            live: Mutex::default(),
+            scope: Scope::new(),
+        };
+        Self { inner: Arc::new(inner) }
     }
 
-    /// Starts a tree: standard input closed, standard output and error joined in `Tree::output`.
+    /// Keeps these variables out of the environment of every process that is started from now on: they hold keys.
+    pub fn hide(&self, names: Vec<String>) {
+        lock(&self.inner.hidden).extend(names);
+    }
+
+    /// Starts a tree: standard input closed, standard output and error joined in `Tree::output`. A program that cannot
+    /// be found shows as exit code 127, as in a shell. An error means that nothing runs.
     pub async fn start(&self, plan: Plan) -> Result<Tree> {
-        let _ = plan;
-        unimplemented!()
+        let inner = &self.inner;
+        if !plan.cwd.is_dir() {
+            let message = format!("The folder {} is not there; nothing was started.", plan.cwd.display());
+            return Err(Error::new(Code::Gone, message));
+        }
+        let marker = format!("{}{}", inner.prefix(&plan.session), plain(&plan.name));
+        let hidden = lock(&inner.hidden).clone();
+        let guard::Started { child, pid, line, output } =
+            guard::start(&plan, &marker, &hidden).map_err(|error| not_started(&plan, error))?;
+        // The child is not waited for yet, so that its pid still is its own.
+        let id = table::identify(pid).unwrap_or(Identity { started: 0, pid });
+        let live = Arc::new(Live {
+            session: plan.session,
+            marker: marker.clone(),
+            pid,
+            seen: Mutex::new(BTreeMap::from([(id, SEES_PROCESSES)])),
+            exit: watch::Sender::new(None),
+            gone: watch::Sender::new(false),
+            nudge: Notify::new(),
+        });
+        lock(&inner.live).push(live.clone());
+        let (sender, receiver) = mpsc::channel(CHUNKS);
+        inner.scope.spawn(carry(output, sender));
+        inner.scope.spawn(attend(inner.clone(), live.clone(), child, line));
+        let tree = Tree { output: receiver, live };
+        let entry = LedgerEntry { marker, label: plan.label, pid, started: id.started, boot: inner.boot.clone() };
+        if let Err(error) = inner.ledger.note(entry).await {
+            // What is not written down could outlive a crash unseen.
+            tree.end(Duration::ZERO).await;
+            return Err(error);
+        }
+        Ok(tree)
     }
 
     /// The processes that live now on behalf of these sessions.
     pub fn living(&self, sessions: &[SessionId]) -> Vec<ReceiptProcess> {
-        let _ = sessions;
-        unimplemented!()
+        living(&mut self.target(sessions))
     }
 
     /// Looks again at these processes and tells of each whether it is gone.
     pub fn look(&self, processes: Vec<ReceiptProcess>) -> Vec<ReceiptProcess> {
-        let _ = processes;
-        unimplemented!()
+        processes.into_iter().map(table::look_again).collect()
     }
 
-    /// Ends what an earlier process of this data folder left behind, and only that. Answers what it found.
-    pub async fn inquest(&self, grace: Duration) -> Result<Vec<(LedgerEntry, ReceiptProcess)>> {
-        let _ = grace;
-        unimplemented!()
+    /// Ends every tree of these sessions, also what earlier calls left running, as [`Tree::end`] does.
+    pub async fn end_all(&self, sessions: &[SessionId], grace: Duration) -> Ended {
+        let trees: Vec<_> =
+            lock(&self.inner.live).iter().filter(|live| sessions.contains(&live.session)).cloned().collect();
+        end::end(self.target(sessions), &trees, grace).await
+    }
+
+    /// Everything that runs on behalf of these sessions.
+    fn target(&self, sessions: &[SessionId]) -> Target {
+        let mut target = Target {
+            prefixes: sessions.iter().map(|session| self.inner.prefix(session)).collect(),
+            ..Target::default()
+        };
+        for live in lock(&self.inner.live).iter().filter(|live| sessions.contains(&live.session)) {
+            target.groups.push(live.pid);
+            target.seen.extend(lock(&live.seen).iter());
+        }
+        target
     }
 }
 
 impl Tree {
     /// The pid of the first process.
     pub fn pid(&self) -> u32 {
-        unimplemented!()
+        self.live.pid
     }
 
     /// Waits until the first process has exited. Others of the tree may live on.
-    pub async fn exited(&mut self) -> Result<Exit> {
-        unimplemented!()
+    pub fn exited(&self) -> impl Future<Output = Result<Exit>> + Send + use<> {
+        let live = self.live.clone();
+        async move {
+            let exit = live.exit.subscribe().wait_for(Option::is_some).await.map(|exit| *exit);
+            exit.ok().flatten().ok_or_else(|| Error::new(Code::Internal, "The end of a command was not observed."))
+        }
+    }
+
+    /// Takes the output out, so that it can be read while the tree is waited for or ended.
+    pub fn take_output(&mut self) -> mpsc::Receiver<Vec<u8>> {
+        std::mem::replace(&mut self.output, mpsc::channel(1).1)
+    }
+
+    /// Waits until everything in the tree was seen gone and struck out of the ledger.
+    pub fn gone(&self) -> impl Future<Output = ()> + Send + use<> {
+        let live = self.live.clone();
+        async move {
+            // The sender lives in the tree itself, so the wait cannot fail.
+            live.gone.subscribe().wait_for(|gone| *gone).await.ok();
+        }
     }
 
     /// The processes of the tree that live now.
     pub fn living(&self) -> Vec<ReceiptProcess> {
-        unimplemented!()
+        living(&mut self.live.target())
     }
 
     /// Ends the whole tree: asks politely, waits `grace`, then forces, and looks until every process is seen gone or a
     /// second bound is over. Strikes it out of the ledger when all are gone.
     pub async fn end(self, grace: Duration) -> Ended {
-        let _ = grace;
-        unimplemented!()
+        end::end(self.live.target(), std::slice::from_ref(&self.live), grace).await
     }
+}
+
+impl Live {
+    fn target(&self) -> Target {
+        Target {
+            markers: BTreeSet::from([self.marker.clone()]),
+            groups: vec![self.pid],
+            seen: lock(&self.seen).clone(),
+            ..Target::default()
+        }
+    }
+
+    /// What of the tree lives now, the guard apart; remembered for a later end.
+    async fn look(self: &Arc<Self>) -> usize {
+        let live = self.clone();
+        Scope::blocking(move || {
+            let mut target = live.target();
+            let left = target.look().iter().filter(|row| !row.guard).count();
+            lock(&live.seen).extend(target.seen);
+            left
+        })
+        .await
+    }
+
+    /// Waits between two looks, longer each time, unless there is reason to look at once.
+    async fn rest(&self, pause: &mut Duration) {
+        tokio::select! {
+            () = tokio::time::sleep(*pause) => *pause = (*pause * 2).min(LAST_PAUSE),
+            () = self.nudge.notified() => *pause = FIRST_PAUSE,
+        }
+    }
+}
+
+impl Inner {
+    fn prefix(&self, session: &SessionId) -> String {
+        format!("{}:{}:", self.store, plain(session.as_str()))
+    }
+
+    /// Closes the books on a tree of which nothing lives, not even the guard. Answers whether it did.
+    async fn settle(&self, live: &Arc<Live>) -> bool {
+        let mut target = live.target();
+        if !Scope::blocking(move || target.look()).await.is_empty() {
+            return false;
+        }
+        lock(&self.live).retain(|other| !Arc::ptr_eq(other, live));
+        if let Err(error) = self.ledger.strike(&live.marker).await {
+            // The next start finds the entry, sees that its process is gone, and strikes it then.
+            tracing::warn!(marker = live.marker, %error, "a process tree could not be struck out of the ledger");
+        }
+        live.gone.send_replace(true);
+        true
+    }
+}
+
+/// Carries output to whoever reads the tree; when nobody does any more, on to nowhere.
+async fn carry(mut output: guard::Output, sender: mpsc::Sender<Vec<u8>>) {
+    let mut buffer = vec![0; CHUNK];
+    loop {
+        match output.read(&mut buffer).await {
+            Ok(0) => return,
+            Ok(count) => {
+                // A closed channel means that the reader has left; the pipe is drained all the same.
+                sender.send(buffer[..count].to_vec()).await.ok();
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => {
+                tracing::warn!(%error, "the output of a command broke off");
+                return;
+            }
+        }
+    }
+}
+
+/// Attends a tree to its natural end: learns the exit, waits for what was left behind, dismisses the guard.
+async fn attend(inner: Arc<Inner>, live: Arc<Live>, mut child: guard::Child, line: guard::Line) {
+    let (reader, mut writer) = tokio::io::split(line);
+    let mut status = String::new();
+    let mut reader = BufReader::new(reader).take(16);
+    let told = tokio::select! {
+        read = reader.read_line(&mut status) => read.ok().and_then(|_| status.trim().parse().ok()).map(told),
+        _ = child.wait() => None,
+    };
+    let exit = match told {
+        Some(exit) => exit,
+        None => child.wait().await.map_or(Exit { code: None, signal: None }, observed),
+    };
+    live.exit.send_replace(Some(exit));
+    let mut pause = FIRST_PAUSE;
+    // Two looks: processes are made while the table is read.
+    while SEES_PROCESSES && (live.look().await > 0 || live.look().await > 0) {
+        live.rest(&mut pause).await;
+    }
+    // An error means that the guard is gone already, which is what is wanted.
+    writer.write_all(b"\n").await.ok();
+    if tokio::time::timeout(DISMISSAL, child.wait()).await.is_err() {
+        end::end(live.target(), &[], Duration::ZERO).await;
+    }
+    pause = FIRST_PAUSE;
+    while !inner.settle(&live).await {
+        live.rest(&mut pause).await;
+    }
+}
+
+/// The exit that the guard told of.
+fn told(code: i32) -> Exit {
+    Exit { code: Some(code), signal: Some(code - 128).filter(|signal| (1..=64).contains(signal)) }
+}
+
+/// The exit of the guard itself, when it could not tell.
+fn observed(status: ExitStatus) -> Exit {
+    #[cfg(unix)]
+    let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+    #[cfg(not(unix))]
+    let signal = None;
+    Exit { code: status.code(), signal }
+}
+
+fn living(target: &mut Target) -> Vec<ReceiptProcess> {
+    target.look().iter().filter(|row| !row.guard).map(|row| row.id.receipt(false)).collect()
+}
+
+fn not_started(plan: &Plan, error: io::Error) -> Error {
+    let message = format!("\u{201c}{}\u{201d} could not be started: {error}.", crate::tool::cut(&plan.label, 200));
+    Error::new(Code::Internal, message).because(error)
+}
+
+/// A part of a marker: the colon separates, and a zero byte ends an environment variable.
+fn plain(part: &str) -> String {
+    part.replace('%', "%25").replace(':', "%3A").replace('\0', "%00")
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every change under these locks is a single step, so a panic elsewhere leaves nothing half done.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
 //! The seam to tools: what the model may ask the engine to do.
 
 use crate::env::Env;
-use crate::event::Mode;
+use crate::event::{Event, Mode};
 use crate::id::{CallId, Owner};
 use crate::llm::ToolSpec;
 use async_trait::async_trait;
@@ -11,10 +11,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
+pub mod background;
 pub mod bash;
 pub mod edit;
 pub mod files;
+pub mod messages;
 pub mod search;
+pub mod subagent;
+pub mod tasks;
 
 /// Something that the model may ask for. Arguments come as the model wrote them; bad ones are answered, not panicked
 /// on. A tool watches `call.cancel` and ends soon after it fires, leaving nothing behind.
@@ -61,6 +65,8 @@ pub struct Outcome {
     pub text: String,
     /// Facts for the window; an object, or null.
     pub detail: Value,
+    /// What is to be committed together with the result: that the model learned a task's end by it, for one.
+    pub events: Vec<Event>,
 }
 
 /// The most bytes of text that a tool gives the model at once. What is left out is announced, with the way to read it.
@@ -69,12 +75,12 @@ pub const MAX_RESULT: usize = 32 * 1024;
 impl Outcome {
     /// It did what was asked.
     pub fn ok(text: impl Into<String>) -> Self {
-        Self { ok: true, text: text.into(), detail: Value::Null }
+        Self { ok: true, text: text.into(), detail: Value::Null, events: Vec::new() }
     }
 
     /// It did not; `text` says why and what to do.
     pub fn fail(text: impl Into<String>) -> Self {
-        Self { ok: false, text: text.into(), detail: Value::Null }
+        Self { ok: false, text: text.into(), detail: Value::Null, events: Vec::new() }
     }
 
     /// The same with facts for the window.

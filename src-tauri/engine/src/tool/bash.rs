@@ -1,1 +1,388 @@
-//! (to come)
+//! The `bash` tool: runs a command in the session's folder, in the foreground or as a background task.
+
+pub mod background;
+pub mod terminal;
+
+use crate::error::Result;
+use crate::event::ReceiptProcess;
+use crate::id::TaskId;
+use crate::llm::ToolSpec;
+use crate::process::{Ended, Exit, Plan, Processes, Tree};
+use crate::scope::Scope;
+use crate::tool::{Call, LiveOutput, Outcome, Tool, arguments, cut};
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use terminal::{Excerpt, Terminal};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+
+pub use background::{Background, BackgroundEnd, start_background};
+
+/// How long a command may run in the foreground: without being asked, and at most.
+const DEFAULT_LIMIT: Duration = Duration::from_secs(120);
+const LONGEST_LIMIT: Duration = Duration::from_secs(600);
+
+/// What of a long output the model reads: this much of its beginning and of its end, in bytes. Together with the notes
+/// around it, it stays below [`crate::tool::MAX_RESULT`].
+const HEAD: usize = 12 * 1024;
+const TAIL: usize = 18 * 1024;
+
+/// How long output is still awaited after the shell has exited: in all, and while a process that was left behind holds
+/// the pipe, since the last that came.
+const LATE: Duration = Duration::from_millis(600);
+const QUIET: Duration = Duration::from_millis(100);
+
+/// How often the person who watches is shown a line that rewrites itself.
+const PROGRESS: Duration = Duration::from_millis(500);
+
+/// How many processes that were left behind are named.
+const NAMED: usize = 12;
+
+/// The longest label, in bytes.
+const LABEL: usize = 200;
+
+/// Starts commands as background tasks. The task runtime implements it.
+#[async_trait]
+pub trait StartBackground: Send + Sync {
+    /// Starts a task that runs `plan`; the task's id takes the place of the plan's name. An error means that nothing
+    /// was started.
+    async fn start(&self, call: &Call, plan: Plan, label: String) -> Result<TaskId>;
+}
+
+/// The `bash` tool.
+pub struct Bash {
+    processes: Processes,
+    background: Option<Arc<dyn StartBackground>>,
+    grace: Duration,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    command: String,
+    description: Option<String>,
+    timeout_ms: Option<u64>,
+    #[serde(default)]
+    run_in_background: bool,
+}
+
+/// Why a command in the foreground is over.
+enum End {
+    Exited(Exit),
+    Unobserved(String),
+    TimedOut,
+    Cancelled,
+}
+
+impl Bash {
+    /// The tool. Without `background` the model is not offered background tasks, and asking for one is refused. A
+    /// command that has to end is asked to, and forced after `grace`.
+    pub fn new(processes: Processes, background: Option<Arc<dyn StartBackground>>, grace: Duration) -> Self {
+        Self { processes, background, grace }
+    }
+
+    async fn background(&self, call: &Call, plan: Plan, args: Args) -> Outcome {
+        let Some(starter) = &self.background else {
+            return Outcome::fail(
+                "Background tasks are not available here. Run the command without run_in_background; nothing was started.",
+            );
+        };
+        if args.timeout_ms.is_some() {
+            return Outcome::fail(
+                "timeout_ms does not apply to a background task: it runs until it ends or task_kill ends it. Leave it out; nothing was started.",
+            );
+        }
+        let label = args.description.filter(|text| !text.trim().is_empty()).unwrap_or_else(|| plan.label.clone());
+        match starter.start(call, plan, cut(label.trim(), LABEL).to_owned()).await {
+            Ok(task) => Outcome::ok(format!(
+                "Started background task {task}. It runs on its own: go on with other work, you are told when it ends. \
+                 Collect its output with task_output, see what runs with task_list, end it with task_kill."
+            ))
+            .with(json!({ "command": args.command, "task": task })),
+            Err(error) => Outcome::fail(format!("The background task was not started. {error}")),
+        }
+    }
+
+    async fn foreground(&self, call: &Call, plan: Plan, command: &str, limit: Duration) -> Outcome {
+        let begun = Instant::now();
+        let mut tree = match self.processes.start(plan).await {
+            Ok(tree) => tree,
+            Err(error) => return Outcome::fail(error.to_string()).with(json!({ "command": command })),
+        };
+        let mut output = tree.take_output();
+        let mut shown = Shown::new(call.live.clone());
+        let mut open = true;
+        let end = {
+            let mut exited = pin!(tree.exited());
+            loop {
+                tokio::select! {
+                    biased;
+                    () = call.cancel.cancelled() => break End::Cancelled,
+                    () = tokio::time::sleep_until(begun + limit) => break End::TimedOut,
+                    exit = &mut exited => break match exit {
+                        Ok(exit) => End::Exited(exit),
+                        Err(error) => End::Unobserved(error.to_string()),
+                    },
+                    chunk = output.recv(), if open => match chunk {
+                        Some(chunk) => shown.take(&chunk),
+                        None => open = false,
+                    },
+                }
+            }
+        };
+        let mut left = Vec::new();
+        let mut ended = Ended::default();
+        if let End::Exited(_) = end {
+            (tree, left) = look(tree).await;
+            settle_output(&mut output, &mut shown, left.is_empty()).await;
+            if left.is_empty() {
+                // Nothing is left: the tree is closed before the model may start the next.
+                tokio::time::timeout(LATE, tree.gone()).await.ok();
+            }
+        } else {
+            let mut ending = pin!(tree.end(self.grace));
+            ended = loop {
+                tokio::select! {
+                    ended = &mut ending => break ended,
+                    Some(chunk) = output.recv() => shown.take(&chunk),
+                }
+            };
+            settle_output(&mut output, &mut shown, ended.left() == 0).await;
+            left.extend(ended.processes.iter().filter(|process| !process.gone).cloned());
+        }
+        let took = begun.elapsed();
+        report(command, &end, &ended, &left, shown, took)
+    }
+}
+
+#[async_trait]
+impl Tool for Bash {
+    fn spec(&self) -> ToolSpec {
+        let mut properties = json!({
+            "command": { "type": "string", "description": "The command, as you would type it in a shell." },
+            "description": { "type": "string", "description": "What it does, in a few words, for the person who watches." },
+            "timeout_ms": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": millis(LONGEST_LIMIT),
+                "description": format!("How long it may run, in milliseconds; {} without it.", millis(DEFAULT_LIMIT)),
+            },
+        });
+        let mut description = String::from(
+            "Runs a command with bash in the session's folder and answers its output, standard output and error together, \
+             and how it ended. Each call is a new shell with no input: it does not keep variables or the folder of an \
+             earlier call, and nothing can be typed into it. Of long output you see the beginning and the end.",
+        );
+        if self.background.is_some() {
+            description.push_str(
+                " With run_in_background it starts a task and answers its id at once: for servers, watchers, and work that \
+                 takes minutes.",
+            );
+            properties["run_in_background"] = json!({ "type": "boolean", "description": "Start it as a background task instead of waiting for its end." });
+        }
+        let parameters = json!({
+            "type": "object",
+            "properties": properties,
+            "required": ["command"],
+            "additionalProperties": false,
+        });
+        ToolSpec { name: "bash".to_owned(), description, parameters }
+    }
+
+    async fn run(&self, call: &Call, args: Value) -> Outcome {
+        let args: Args = match arguments(args) {
+            Ok(args) => args,
+            Err(refusal) => return refusal,
+        };
+        if args.command.trim().is_empty() {
+            return Outcome::fail("The command is empty. Give the command to run.");
+        }
+        let limit = args.timeout_ms.map_or(DEFAULT_LIMIT, Duration::from_millis);
+        if limit.is_zero() || limit > LONGEST_LIMIT {
+            return Outcome::fail(format!(
+                "timeout_ms has to lie between 1 and {}. Nothing was started.",
+                millis(LONGEST_LIMIT)
+            ));
+        }
+        if call.cancel.is_cancelled() {
+            return Outcome::fail("The call was cancelled before the command was started.");
+        }
+        let plan = Plan {
+            session: call.owner.session.clone(),
+            name: call.id.to_string(),
+            label: cut(args.command.trim(), LABEL).to_owned(),
+            program: shell(),
+            args: vec!["-c".into(), args.command.clone().into()],
+            cwd: call.cwd.clone(),
+        };
+        if args.run_in_background {
+            self.background(call, plan, args).await
+        } else {
+            self.foreground(call, plan, &args.command, limit).await
+        }
+    }
+}
+
+/// Bash where it is, the system's shell where it is not.
+fn shell() -> OsString {
+    let places = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/run/current-system/sw/bin/bash"];
+    places.into_iter().find(|place| Path::new(place).exists()).unwrap_or("/bin/sh").into()
+}
+
+/// What lives in a tree. Reading the table of processes takes a moment, so it is done off the async threads.
+async fn look(tree: Tree) -> (Tree, Vec<ReceiptProcess>) {
+    Scope::blocking(move || {
+        let living = tree.living();
+        (tree, living)
+    })
+    .await
+}
+
+/// Takes the output that is still on its way. When a process that lives on holds the pipe, its silence is the end.
+async fn settle_output(output: &mut mpsc::Receiver<Vec<u8>>, shown: &mut Shown, closes: bool) {
+    let until = Instant::now() + LATE;
+    loop {
+        let patience = if closes { until } else { until.min(Instant::now() + QUIET) };
+        match timeout_at(patience, output.recv()).await {
+            Ok(Some(chunk)) => shown.take(&chunk),
+            Ok(None) | Err(_) => return,
+        }
+        if Instant::now() >= until {
+            return;
+        }
+    }
+}
+
+/// The output of a command on its way to the model and to the person who watches.
+struct Shown {
+    terminal: Terminal,
+    excerpt: Excerpt,
+    live: Arc<dyn LiveOutput>,
+    bytes: u64,
+    /// What of the incomplete line was shown already.
+    ahead: String,
+    progress_at: Option<Instant>,
+}
+
+impl Shown {
+    fn new(live: Arc<dyn LiveOutput>) -> Self {
+        let excerpt = Excerpt::new(HEAD, TAIL);
+        Self { terminal: Terminal::default(), excerpt, live, bytes: 0, ahead: String::new(), progress_at: None }
+    }
+
+    fn take(&mut self, chunk: &[u8]) {
+        self.bytes += chunk.len() as u64;
+        let lines = self.terminal.feed(chunk);
+        self.excerpt.push(&lines);
+        self.show(&lines);
+    }
+
+    /// Shows what is new. What was shown cannot be taken back, so a line that rewrites itself is shown as it stands now
+    /// and then, each time as a line of its own.
+    fn show(&mut self, lines: &str) {
+        let mut text = String::new();
+        if !lines.is_empty() {
+            text.push_str(&self.after_ahead(lines));
+            self.ahead.clear();
+        }
+        let line = self.terminal.line();
+        if !self.terminal.is_progress() {
+            if let Some(new) = line.strip_prefix(&self.ahead) {
+                text.push_str(new);
+                self.ahead = line;
+            }
+        } else if self.progress_at.is_none_or(|at| at.elapsed() >= PROGRESS) && !line.is_empty() {
+            self.progress_at = Some(Instant::now());
+            text.push_str(&self.after_ahead(&line));
+            text.push('\n');
+            self.ahead.clear();
+        }
+        if !text.is_empty() {
+            self.live.write(&text);
+        }
+    }
+
+    /// What of a text is to be shown when `ahead` was shown already.
+    fn after_ahead(&self, text: &str) -> String {
+        text.strip_prefix(&self.ahead).map_or_else(|| format!("\n{text}"), str::to_owned)
+    }
+
+    fn finish(mut self) -> (String, u64) {
+        let rest = self.terminal.finish();
+        let new = rest.strip_prefix(&self.ahead).map_or_else(|| format!("\n{rest}"), str::to_owned);
+        if !new.is_empty() {
+            self.live.write(&new);
+        }
+        self.excerpt.push(&rest);
+        let text = self.excerpt.text(|left_out| {
+            format!(
+                "\n… {left_out} bytes left out; to read them, run the command again with its output in a file \
+                 (command > FILE 2>&1) and read that in parts, or narrow it with grep, head or tail …\n"
+            )
+        });
+        (text, self.bytes)
+    }
+}
+
+fn report(command: &str, end: &End, ended: &Ended, left: &[ReceiptProcess], shown: Shown, took: Duration) -> Outcome {
+    let (mut text, bytes) = shown.finish();
+    if text.is_empty() {
+        text.push_str("(no output)");
+    }
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    let seconds = format!("{:.1} s", took.as_secs_f64());
+    let gone = match left.len() {
+        0 => "every process of it is gone".to_owned(),
+        count => format!("{count} of its {} processes could not be ended", ended.processes.len()),
+    };
+    let status = match end {
+        End::Exited(Exit { code: Some(code), signal: Some(signal) }) => {
+            format!("exit {code} (128 + signal {signal}) in {seconds}")
+        }
+        End::Exited(Exit { code: Some(code), signal: None }) => format!("exit {code} in {seconds}"),
+        End::Exited(Exit { code: None, signal: Some(signal) }) => format!("ended by signal {signal} in {seconds}"),
+        End::Exited(Exit { code: None, signal: None }) => format!("ended in {seconds}; its exit code is not known"),
+        End::Unobserved(reason) => format!("stopped after {seconds}: {reason} Of the command, {gone}"),
+        End::TimedOut => format!(
+            "stopped after {seconds}, the time limit; {gone}. Give a larger timeout_ms, or start long work in the background"
+        ),
+        End::Cancelled => format!("cancelled after {seconds}; {gone}"),
+    };
+    if let End::Exited(_) = end
+        && !left.is_empty()
+    {
+        let pids: Vec<String> = left.iter().take(NAMED).map(|process| process.pid.to_string()).collect();
+        let more = if left.len() > NAMED { ", …" } else { "" };
+        text.push_str(&format!(
+            "[{} still attached, pid {}{more}: it runs on without its output being read, until `kill` or the end of the session ends it]\n",
+            if left.len() == 1 { "1 process is".to_owned() } else { format!("{} processes are", left.len()) },
+            pids.join(", "),
+        ));
+    }
+    text.push_str(&format!("[{status}]"));
+    let (exit, signal) = match end {
+        End::Exited(exit) => (exit.code, exit.signal),
+        _ => (None, None),
+    };
+    let pids: Vec<u32> = left.iter().map(|process| process.pid).collect();
+    Outcome { ok: exit == Some(0), ..Outcome::ok(text) }.with(json!({
+        "command": command,
+        "exit": exit,
+        "signal": signal,
+        "ms": millis(took),
+        "bytes": bytes,
+        "processes_left": pids,
+    }))
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,1 +1,241 @@
-//! (to come)
+//! Reading and writing files. Every path is judged by where it really leads; every write is whole; nobody writes over
+//! a change that it has not seen.
+
+use crate::event::Mode;
+use crate::llm::ToolSpec;
+use crate::tool::edit::Changes;
+use crate::tool::{Call, MAX_RESULT, Outcome, Tool, arguments};
+use async_trait::async_trait;
+pub(super) use memory::{Stamp, Standing};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::fs::{File, Metadata};
+use std::io::{Cursor, Read};
+
+pub(super) mod disk;
+mod memory;
+mod page;
+
+pub use memory::FileMemory;
+
+/// The largest file that is held whole: to notice changes by content, to edit, to count lines.
+pub(super) const WHOLE: u64 = 8 * 1024 * 1024;
+
+/// How many lines `read_file` shows when it is not told.
+const LINES: u64 = 2000;
+
+/// Shows a text file, or a part of it, with line numbers.
+pub struct ReadFile {
+    memory: FileMemory,
+}
+
+/// Makes a file, or replaces one whole.
+pub struct WriteFile {
+    memory: FileMemory,
+}
+
+#[derive(Deserialize)]
+struct ReadArgs {
+    path: String,
+    offset: Option<u64>,
+    limit: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct WriteArgs {
+    path: String,
+    content: String,
+}
+
+impl ReadFile {
+    /// The tool. What it shows is remembered in `memory`.
+    pub fn new(memory: FileMemory) -> Self {
+        Self { memory }
+    }
+}
+
+impl WriteFile {
+    /// The tool. What it may overwrite is looked up in `memory`.
+    pub fn new(memory: FileMemory) -> Self {
+        Self { memory }
+    }
+}
+
+#[async_trait]
+impl Tool for ReadFile {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "read_file".to_owned(),
+            description: "Shows a text file with line numbers: number, tab, line. The number and the tab are not part \
+                          of the file. A long file is shown in parts; the last line says how to read on."
+                .to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "path": {"type": "string", "description": "The file, absolute or from the working folder. ~ is not expanded."},
+                    "offset": {"type": "integer", "minimum": 1, "description": "The first line to show, from 1."},
+                    "limit": {"type": "integer", "minimum": 1, "description": "How many lines to show; 2000 if left out."}
+                },
+                "required": ["path"]
+            }),
+        }
+    }
+
+    async fn run(&self, call: &Call, args: Value) -> Outcome {
+        let args: ReadArgs = match arguments(args) {
+            Ok(args) => args,
+            Err(outcome) => return outcome,
+        };
+        let (memory, call) = (self.memory.clone(), call.clone());
+        let cancel = call.cancel.clone();
+        disk::off_thread(&cancel, move || read(&memory, &call, &args).unwrap_or_else(|refused| refused)).await
+    }
+}
+
+#[async_trait]
+impl Tool for WriteFile {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "write_file".to_owned(),
+            description:
+                "Makes a file with this content, and the folders it needs, or replaces an existing file whole. \
+                          A file that exists has to be read first. To change a part of a file, use edit_file."
+                    .to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "path": {"type": "string", "description": "The file, absolute or from the working folder. ~ is not expanded."},
+                    "content": {"type": "string", "description": "The whole content."}
+                },
+                "required": ["path", "content"]
+            }),
+        }
+    }
+
+    async fn run(&self, call: &Call, args: Value) -> Outcome {
+        let args: WriteArgs = match arguments(args) {
+            Ok(args) => args,
+            Err(outcome) => return outcome,
+        };
+        let (memory, call) = (self.memory.clone(), call.clone());
+        let cancel = call.cancel.clone();
+        disk::off_thread(&cancel, move || write(&memory, &call, &args).unwrap_or_else(|refused| refused)).await
+    }
+}
+
+fn read(memory: &FileMemory, call: &Call, args: &ReadArgs) -> Result<Outcome, Outcome> {
+    let place = disk::resolve(memory, call, &args.path)?;
+    let (mut file, metadata) = disk::open(&place)?;
+    let shown = &place.shown;
+    let want = page::Want {
+        first: args.offset.unwrap_or(1).max(1),
+        lines: args.limit.unwrap_or(LINES).max(1),
+        // Room for what follows the lines.
+        bytes: MAX_RESULT - 1024,
+        cancel: call.cancel.clone(),
+    };
+    let whole = content(&mut file, &metadata).map_err(|error| disk::unusable(shown, &error))?;
+    let page = match &whole {
+        Ok(content) => page::read(&mut Cursor::new(content), &want, true),
+        Err(start) => page::read(&mut std::io::BufReader::new(Cursor::new(start).chain(file)), &want, false),
+    };
+    let page = page.map_err(|error| match error {
+        page::Problem::Stopped => disk::stopped(),
+        page::Problem::Slow => Outcome::fail(format!(
+            "{shown} has {} bytes, and reaching line {} takes too long. Look for the part you need with grep.",
+            metadata.len(),
+            want.first
+        )),
+        page::Problem::Binary => Outcome::fail(format!(
+            "{shown} is not shown: it is binary, or text in an encoding with NUL bytes ({} bytes).",
+            metadata.len()
+        )),
+        page::Problem::Past { lines } => {
+            Outcome::fail(format!("{shown} has {lines} lines, so there is no line {}. Nothing was shown.", want.first))
+        }
+        page::Problem::Disk(error) => disk::unusable(shown, &error),
+    })?;
+    memory.saw(&call.owner.session, &place.real, Stamp::new(&metadata, whole.as_deref().ok()));
+    let bytes = whole.as_ref().map_or(metadata.len(), |content| content.len() as u64);
+    let detail = json!({"path": shown, "lines": page.count(), "bytes": bytes, "added": 0, "removed": 0});
+    Ok(Outcome::ok(page.into_text(bytes)).with(detail))
+}
+
+/// The whole content of a file that is small enough to be held, else the part that was read to find that out.
+pub(super) fn content(file: &mut File, metadata: &Metadata) -> std::io::Result<Result<Vec<u8>, Vec<u8>>> {
+    if metadata.len() > WHOLE {
+        return Ok(Err(Vec::new()));
+    }
+    // The length is only a hint: the file may grow, and some systems tell 0 for what they make up on the fly.
+    let mut content = Vec::new();
+    file.take(WHOLE + 1).read_to_end(&mut content)?;
+    Ok(if content.len() as u64 > WHOLE { Err(content) } else { Ok(content) })
+}
+
+fn write(memory: &FileMemory, call: &Call, args: &WriteArgs) -> Result<Outcome, Outcome> {
+    may_change(call)?;
+    if args.content.len() as u64 > WHOLE {
+        return Err(Outcome::fail(format!("The content is larger than {WHOLE} bytes. Nothing was written.")));
+    }
+    let place = disk::resolve(memory, call, &args.path)?;
+    let shown = &place.shown;
+    let _turn = memory.turn(&place.real);
+    let old = if place.exists { Some(existing(memory, call, &place)?) } else { None };
+    if call.cancel.is_cancelled() {
+        return Err(disk::stopped());
+    }
+    if let (None, Some(folder)) = (&old, place.real.parent()) {
+        std::fs::create_dir_all(folder).map_err(|error| disk::unusable(&folder.display().to_string(), &error))?;
+    }
+    let permissions = old.as_ref().map(|(_, metadata)| metadata.permissions());
+    let metadata = disk::replace(&place.real, args.content.as_bytes(), permissions).map_err(|error| {
+        Outcome::fail(format!("{shown} could not be written: {error}. What was there is unchanged."))
+    })?;
+    let stamp = Stamp::new(&metadata, Some(args.content.as_bytes()));
+    memory.wrote(&call.owner.session, &place.real, stamp, true);
+
+    let lines = args.content.lines().count();
+    let bytes = args.content.len();
+    let before = old.as_ref().map_or("", |(content, _)| content.as_str());
+    let changes = Changes::between(before, &args.content);
+    let verb = if old.is_some() { "Overwrote" } else { "Created" };
+    let detail = json!({
+        "path": shown, "lines": lines, "bytes": bytes, "created": old.is_none(),
+        "added": changes.added, "removed": changes.removed,
+    });
+    Ok(Outcome::ok(format!("{verb} {shown}: {lines} lines, {bytes} bytes.")).with(detail))
+}
+
+/// The text of the file that is about to be overwritten (empty when it is too large to be held), if this session
+/// knows it as it is.
+fn existing(memory: &FileMemory, call: &Call, place: &disk::Place) -> Result<(String, Metadata), Outcome> {
+    let shown = &place.shown;
+    let (mut file, metadata) = disk::open(place)?;
+    if !disk::may_write(&place.real, &metadata) {
+        return Err(Outcome::fail(format!("{shown} is write-protected. Nothing was written.")));
+    }
+    let content = content(&mut file, &metadata).map_err(|error| disk::unusable(shown, &error))?.ok();
+    match memory.standing(&call.owner.session, &place.real, Stamp::new(&metadata, content.as_deref())) {
+        Standing::Same => Ok((String::from_utf8_lossy(&content.unwrap_or_default()).into_owned(), metadata)),
+        Standing::Unread => Err(Outcome::fail(format!(
+            "{shown} exists and you have not read it. Nothing was written. Read it first, or choose another name."
+        ))),
+        Standing::Changed(by) => Err(changed(shown, by.as_ref())),
+    }
+}
+
+/// What a call answers that would write over a change its session has not seen.
+pub(super) fn changed(shown: &str, by: Option<&crate::id::SessionId>) -> Outcome {
+    let by = by.map(|session| format!(" (session {session} wrote it)")).unwrap_or_default();
+    Outcome::fail(format!(
+        "{shown} has changed since you read it{by}. Nothing was written: read it again, then redo it."
+    ))
+}
+
+/// Refuses a change where the session may only look.
+pub(super) fn may_change(call: &Call) -> Result<(), Outcome> {
+    match call.mode {
+        Mode::ReadOnly => Err(Outcome::fail("This session may only look, so nothing was written.")),
+        Mode::Ask | Mode::AcceptEdits | Mode::Full => Ok(()),
+    }
+}

@@ -1,18 +1,223 @@
 //! Fold: an event and those that complete it -> the rows that people see.
+//!
+//! The rows of an event depend on that event, on the events that are about it ([`Event::about`]) and on facts that
+//! never change after the event (who the parent is, how a settled task began), and on nothing else. So any prefix of a
+//! log has its rows, and what comes later changes only the rows of the event that it completes.
 
-use crate::event::{Event, Recorded};
-use crate::view::Row;
+use crate::event::{Block, Event, Party, Receipt, ReceiptItem, Recorded, TurnEnd};
+use crate::id::{CallId, SessionId, TaskId};
+use crate::view::{MessageReceipt, Row, RowBody, TaskView, ToolResultRow, ToolRow};
 
-/// Whether an event of this kind gives rows of its own.
+mod target;
+
+/// The longest arguments and the longest end of a result that a row carries, in bytes.
+const MAX_PART: usize = 4 * 1024;
+
+/// The longest one-line field of a row, in characters.
+const MAX_LINE: usize = 400;
+
+/// The longest target of a call, in characters.
+const MAX_TARGET: usize = 120;
+
+/// Every kind that this build knows.
+const KNOWN: &[&str] = &[
+    "session_opened",
+    "described",
+    "message_accepted",
+    "message_admitted",
+    "message_dropped",
+    "turn_started",
+    "step_started",
+    "notice_admitted",
+    "answered",
+    "tool_finished",
+    "model_retried",
+    "turn_ended",
+    "task_started",
+    "task_stopping",
+    "task_settled",
+    "task_learned",
+    "stopped",
+    "renamed",
+];
+
+/// What the rows of a session need to know beyond its events.
+pub struct Context<'a> {
+    /// The session that delegated this one; none for a root.
+    pub parent: Option<&'a SessionId>,
+    /// Looks up a task that this session owns.
+    pub facts: &'a dyn Fn(&TaskId) -> Option<TaskView>,
+}
+
+/// Whether an event of this kind gives rows of its own. Kinds that this build does not know do. An event of a known
+/// kind that could not be read ([`Event::Unknown`]) gives a row too; its kind alone does not tell.
 pub fn gives_rows(kind: &str) -> bool {
     matches!(kind, "message_accepted" | "answered" | "model_retried" | "turn_ended" | "task_settled" | "stopped")
         || !KNOWN.contains(&kind)
 }
 
-const KNOWN: &[&str] = &[];
-
 /// The rows of one event. `about` are the events that complete it, oldest first.
-pub fn rows(event: &Recorded, about: &[Recorded]) -> Vec<Row> {
-    let _ = (event, about, Event::Unknown { kind: String::new(), version: 0, body: serde_json::Value::Null });
-    Vec::new()
+pub fn rows(event: &Recorded, about: &[Recorded], context: &Context<'_>) -> Vec<Row> {
+    let row = |part, step, body| Row { n: event.n, part, at: event.at, step, body };
+    let one = |step, body| vec![row(0, step, body)];
+    match &event.event {
+        Event::MessageAccepted { from, text, .. } => {
+            let (text, receipt) = (text.clone(), receipt(about));
+            match from {
+                Party::Person => one(None, RowBody::Message { text, receipt }),
+                Party::Parent | Party::Owner | Party::Limit | Party::Runtime => {
+                    let asker = context.parent.unwrap_or(&event.session).clone();
+                    one(None, RowBody::AskText { asker, text, receipt })
+                }
+            }
+        }
+        Event::Answered { step, blocks, stop, .. } => {
+            let body = |block: &Block| match block {
+                Block::Text { text } => RowBody::Answer { text: text.clone(), stop: *stop },
+                Block::Thinking { text } => RowBody::Thinking { text: text.clone() },
+                Block::ToolCall { id, name, args } => call(id, name, args, about),
+            };
+            (0..).zip(blocks).map(|(part, block)| row(part, Some(*step), body(block))).collect()
+        }
+        Event::ModelRetried { step, reason, waited_ms } => {
+            let wait = if *waited_ms < 1000 { "at once".to_owned() } else { format!("after {} s", waited_ms / 1000) };
+            let text = format!("{} (tried again {wait})", plain(reason, MAX_LINE));
+            one(Some(*step), RowBody::Fault { text, repaired: true })
+        }
+        Event::TurnEnded { end, detail, .. } => {
+            let detail = detail.as_deref().map(|detail| plain(detail, MAX_LINE));
+            match end {
+                TurnEnd::Completed => Vec::new(),
+                TurnEnd::Failed => {
+                    let text = detail.unwrap_or_else(|| "The turn failed, and no reason was given.".to_owned());
+                    one(None, RowBody::Fault { text, repaired: false })
+                }
+                TurnEnd::Stopped | TurnEnd::MaxTokens | TurnEnd::Refusal | TurnEnd::Limit | TurnEnd::Interrupted => {
+                    one(None, RowBody::TurnEnd { end: *end, detail })
+                }
+            }
+        }
+        Event::TaskSettled { task, status, detail, killed_by, .. } => {
+            // A log tells the start of a task before its end; should the start be missing, the end is still shown.
+            let facts = (context.facts)(task);
+            let kind = || task.as_str().rsplit_once('-').map_or(task.as_str(), |(kind, _)| kind).to_owned();
+            one(
+                None,
+                RowBody::Notice {
+                    task: task.clone(),
+                    task_kind: facts.as_ref().map_or_else(kind, |facts| facts.kind.clone()),
+                    label: plain(facts.as_ref().map_or(task.as_str(), |facts| &facts.label), MAX_LINE),
+                    child: facts.as_ref().and_then(|facts| facts.child.clone()),
+                    status: *status,
+                    detail: detail.as_deref().map(|detail| plain(detail, MAX_LINE)),
+                    killed_by: *killed_by,
+                    ran_ms: facts.map_or(0, |facts| (event.at - facts.started_at).max(0)),
+                    told_at_step: about.iter().find_map(|event| match &event.event {
+                        Event::NoticeAdmitted { step, .. } => Some(*step),
+                        _ => None,
+                    }),
+                },
+            )
+        }
+        Event::Stopped { receipt } => one(None, RowBody::Decision { receipt: readable(receipt) }),
+        Event::Unknown { kind, .. } => one(None, RowBody::Unknown { event: plain(kind, MAX_LINE) }),
+        Event::SessionOpened { .. }
+        | Event::Described(_)
+        | Event::MessageAdmitted { .. }
+        | Event::MessageDropped { .. }
+        | Event::TurnStarted { .. }
+        | Event::StepStarted { .. }
+        | Event::NoticeAdmitted { .. }
+        | Event::ToolFinished { .. }
+        | Event::TaskStarted { .. }
+        | Event::TaskStopping { .. }
+        | Event::TaskLearned { .. }
+        | Event::Renamed { .. } => Vec::new(),
+    }
+}
+
+/// `text` as one line of at most `max` characters that is safe to show beside others: white space becomes one space,
+/// control characters go, and so does what changes the direction of the text around it. A cut shows as `…`.
+pub fn plain(text: &str, max: usize) -> String {
+    let mut line = String::new();
+    let mut length = 0;
+    let mut gap = false;
+    for c in text.chars() {
+        if c.is_whitespace() {
+            gap = true;
+        } else if !c.is_control() && !turns_text(c) {
+            let wanted = 1 + usize::from(gap && length > 0);
+            if length + wanted > max {
+                // The cut mark takes the place of what would be the last character.
+                if length == max {
+                    line.pop();
+                }
+                if max > 0 {
+                    line.push('…');
+                }
+                return line;
+            }
+            if wanted == 2 {
+                line.push(' ');
+            }
+            line.push(c);
+            length += wanted;
+            gap = false;
+        }
+    }
+    line
+}
+
+/// Whether the character is invisible and changes how the text around it is laid out.
+fn turns_text(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+fn receipt(about: &[Recorded]) -> MessageReceipt {
+    let told = about.iter().rev().find_map(|event| match &event.event {
+        Event::MessageAdmitted { step, route, .. } => Some(MessageReceipt::Admitted { step: *step, route: *route }),
+        Event::MessageDropped { reason, .. } => Some(MessageReceipt::NotDelivered { reason: plain(reason, MAX_LINE) }),
+        _ => None,
+    });
+    told.unwrap_or(MessageReceipt::Accepted)
+}
+
+fn call(id: &CallId, name: &str, args: &str, about: &[Recorded]) -> RowBody {
+    let result = about.iter().find_map(|event| match &event.event {
+        Event::ToolFinished { call, ok, text, detail, ms, .. } if call == id => {
+            let from = text.ceil_char_boundary(text.len().saturating_sub(MAX_PART));
+            Some(ToolResultRow {
+                ok: *ok,
+                text: text[from..].to_owned(),
+                bytes: count(text.len()),
+                lines: count(text.lines().count()),
+                detail: detail.clone(),
+                ms: *ms,
+            })
+        }
+        _ => None,
+    });
+    let row = ToolRow {
+        call: id.clone(),
+        tool: plain(name, MAX_TARGET),
+        target: plain(&target::of(args), MAX_TARGET),
+        args: args[..args.floor_char_boundary(MAX_PART)].to_owned(),
+        result,
+    };
+    if name.starts_with("subagent") { RowBody::Delegation(row) } else { RowBody::Tool(row) }
+}
+
+fn readable(receipt: &Receipt) -> Receipt {
+    let item = |item: &ReceiptItem| ReceiptItem { label: plain(&item.label, MAX_LINE), ..item.clone() };
+    Receipt {
+        label: plain(&receipt.label, MAX_LINE),
+        ended: receipt.ended.iter().map(item).collect(),
+        kept: receipt.kept.iter().map(item).collect(),
+        unconfirmed: receipt.unconfirmed.iter().map(|what| plain(what, MAX_LINE)).collect(),
+        ..receipt.clone()
+    }
+}
+
+fn count(size: usize) -> i64 {
+    i64::try_from(size).unwrap_or(i64::MAX)
 }

@@ -1,0 +1,331 @@
+//! Agents: the one live, process-local actor that drives a session. Everybody else holds a handle.
+
+use crate::config::Config;
+use crate::env::Env;
+use crate::error::{Code, Error, Result};
+use crate::event::{Event, Mode, Party, ToolFilter, TurnEnd};
+use crate::id::{Owner, SessionId, TaskId};
+use crate::live::Live;
+use crate::llm::Model;
+use crate::log::Log;
+use crate::scope::Scope;
+use crate::task::{Cause, Mailbox, Tasks, lock};
+use crate::tool::Tool;
+use crate::transcript::Transcript;
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+mod driver;
+mod step;
+
+/// The largest message that is taken, in bytes.
+pub const MAX_MESSAGE: usize = 1024 * 1024;
+/// How long an agent may take to end after its turn was stopped, on top of the tools' own bounds.
+const DISPOSE_MARGIN: Duration = Duration::from_secs(15);
+
+/// All live agents of this engine. Clones share them.
+#[derive(Clone)]
+pub struct Agents(Arc<Shared>);
+
+struct Shared {
+    env: Env,
+    log: Log,
+    config: Config,
+    models: BTreeMap<String, Arc<dyn Model>>,
+    tasks: Tasks,
+    tools: OnceLock<Vec<Arc<dyn Tool>>>,
+    scope: Scope,
+    pulse: watch::Sender<u64>,
+    live: Mutex<HashMap<SessionId, Arc<Agent>>>,
+}
+
+/// The handle of a live agent.
+pub struct Agent {
+    /// Its exact identity.
+    pub owner: Owner,
+    /// What it says at this moment.
+    pub live: Live,
+    mail: mpsc::UnboundedSender<Mail>,
+    /// Cancelled to stop the running turn; renewed for each turn.
+    stop: Mutex<Stopper>,
+    steerable: AtomicBool,
+    turning: watch::Sender<bool>,
+    /// Whether a notice that is owed now starts a turn by itself.
+    would_wake: AtomicBool,
+    scope: Scope,
+}
+
+#[derive(Default)]
+struct Stopper {
+    turn: Option<CancellationToken>,
+    by: Option<Party>,
+}
+
+enum Mail {
+    /// A notice is owed.
+    Notice,
+    /// A message wants in.
+    Message(Letter),
+}
+
+/// A message on its way into a session.
+pub struct Letter {
+    /// Who wrote it.
+    pub from: Party,
+    /// The words.
+    pub text: String,
+    /// Client-minted; the same key twice is accepted once.
+    pub key: Option<String>,
+    reply: oneshot::Sender<Result<i64>>,
+}
+
+/// How a session is driven.
+#[derive(Clone, Debug, Default)]
+pub struct Role {
+    /// Instructions of its own.
+    pub persona: Option<String>,
+    /// Which tools it is given.
+    pub tools: ToolFilter,
+    /// For a child: the one activation that it is driven for.
+    pub activation: Option<Activation>,
+}
+
+/// One activation of a child: it reads what waits, takes one turn, and is done.
+#[derive(Clone, Debug)]
+pub struct Activation {
+    /// The task; none for a child that its parent waits for.
+    pub task: Option<TaskId>,
+    /// Stops the turn, before and after it has begun.
+    pub cancel: CancellationToken,
+}
+
+/// How an activation's turn ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// How.
+    pub end: TurnEnd,
+    /// Why, for people.
+    pub detail: Option<String>,
+    /// The last words of the model, complete or not.
+    pub text: String,
+}
+
+impl Agents {
+    /// Agents of the store `log`, none of them live. `pulse` beats whenever live text changes.
+    pub fn new(
+        env: Env,
+        log: Log,
+        config: Config,
+        models: BTreeMap<String, Arc<dyn Model>>,
+        tasks: Tasks,
+        scope: Scope,
+        pulse: watch::Sender<u64>,
+    ) -> Self {
+        let live = Mutex::default();
+        Self(Arc::new(Shared { env, log, config, models, tasks, tools: OnceLock::new(), scope, pulse, live }))
+    }
+
+    /// Gives the agents their tools. They come after the agents, because some of them start agents.
+    pub fn equip(&self, tools: Vec<Arc<dyn Tool>>) {
+        if self.0.tools.set(tools).is_err() {
+            tracing::error!("the tools were given twice; the first stand");
+        }
+    }
+
+    /// The live agent of a session.
+    pub fn get(&self, session: &SessionId) -> Option<Arc<Agent>> {
+        lock(&self.0.live).get(session).cloned()
+    }
+
+    /// The live agent of a session that a person talks to, made live and idle when it is not.
+    pub async fn ensure(&self, session: &SessionId) -> Result<Arc<Agent>> {
+        if let Some(agent) = self.get(session) {
+            return Ok(agent);
+        }
+        let driver = self.load(session, Role::default()).await?;
+        match self.install(driver) {
+            Ok((agent, _)) => Ok(agent),
+            // Somebody else made it live in the same moment: theirs stands.
+            Err(error) => self.get(session).ok_or(error),
+        }
+    }
+
+    /// Makes a child live for one activation. `conflict` when it is live already. The receiver hears how its turn
+    /// ended; dispose it then.
+    pub async fn activate(&self, session: &SessionId, role: Role) -> Result<(Arc<Agent>, oneshot::Receiver<Done>)> {
+        let driver = self.load(session, role).await?;
+        self.install(driver)
+    }
+
+    async fn load(&self, session: &SessionId, role: Role) -> Result<driver::Prepared> {
+        let events = self.0.log.events(session, 0, usize::MAX).await?;
+        let Some(Event::SessionOpened { depth, model, mode, cwd, root, label, title, .. }) =
+            events.first().map(|first| &first.event)
+        else {
+            return Err(Error::new(Code::UnknownSession, format!("No session {session} is in the store.")));
+        };
+        let chosen = self.0.models.get(model).cloned().ok_or_else(|| {
+            let message = format!(
+                "The model {model:?} of this session is not in the configuration any more. Add [models.{model}] to \
+                 config.toml and start again; nothing was lost."
+            );
+            Error::new(Code::NotResumable, message)
+        })?;
+        let place = Place {
+            session: session.clone(),
+            root: root.clone(),
+            depth: *depth,
+            label: label.clone().unwrap_or_else(|| title.clone()),
+            cwd: PathBuf::from(cwd),
+            mode: *mode,
+        };
+        let transcript = Transcript::of(&events);
+        Ok(driver::Prepared { place, model: chosen, transcript, role })
+    }
+
+    fn install(&self, prepared: driver::Prepared) -> Result<(Arc<Agent>, oneshot::Receiver<Done>)> {
+        let session = prepared.place.session.clone();
+        let mut live = lock(&self.0.live);
+        if live.contains_key(&session) {
+            let message = format!("Session {session} is at work already. Nothing was delivered.");
+            return Err(Error::new(Code::Conflict, message));
+        }
+        if self.0.scope.token().is_cancelled() {
+            return Err(Error::new(Code::ShuttingDown, "Coppice is closing. Nothing was started."));
+        }
+        let (mail, inbox) = mpsc::unbounded_channel();
+        let agent = Arc::new(Agent {
+            owner: Owner { session: session.clone(), agent: self.0.env.new_agent() },
+            live: Live::new(self.0.pulse.clone()),
+            mail: mail.clone(),
+            stop: Mutex::default(),
+            steerable: AtomicBool::new(false),
+            turning: watch::channel(false).0,
+            would_wake: AtomicBool::new(true),
+            scope: self.0.scope.child(),
+        });
+        live.insert(session, agent.clone());
+        drop(live);
+        self.0.tasks.attach(&agent.owner, agent.scope.clone(), Arc::new(Slot(mail)));
+        let (done, hear) = oneshot::channel();
+        let driver = driver::Driver::new(self.0.clone(), agent.clone(), prepared, inbox, done);
+        agent.scope.spawn(driver.run());
+        Ok((agent, hear))
+    }
+
+    /// Ends an agent: its turn, then its tasks (children first), then itself. It is live no more when this returns.
+    pub async fn dispose(&self, agent: &Arc<Agent>, cause: Cause) {
+        agent.stop_turn(cause.party());
+        self.0.tasks.dispose(&agent.owner, cause).await;
+        let bound = self.0.config.limits.stop_grace() * 2 + DISPOSE_MARGIN;
+        let overran = agent.scope.close(bound).await;
+        if overran > 0 {
+            tracing::error!(session = %agent.owner.session, overran, "an agent did not end in time");
+        }
+        let mut live = lock(&self.0.live);
+        if live.get(&agent.owner.session).is_some_and(|current| Arc::ptr_eq(current, agent)) {
+            live.remove(&agent.owner.session);
+        }
+    }
+
+    /// Sessions with a live agent.
+    pub fn all(&self) -> Vec<Arc<Agent>> {
+        lock(&self.0.live).values().cloned().collect()
+    }
+
+}
+
+/// Where and as what a session works.
+#[derive(Clone, Debug)]
+struct Place {
+    session: SessionId,
+    root: SessionId,
+    depth: u32,
+    label: String,
+    cwd: PathBuf,
+    mode: Mode,
+}
+
+struct Slot(mpsc::UnboundedSender<Mail>);
+
+impl Mailbox for Slot {
+    fn notice_owed(&self) {
+        // A closed mailbox means that the agent is gone; the notice stays owed in the log.
+        drop(self.0.send(Mail::Notice));
+    }
+}
+
+impl Agent {
+    /// Hands in a message. Answers the `n` under which it was accepted, durably, or why nothing was delivered.
+    pub async fn post(&self, from: Party, text: String, key: Option<String>) -> Result<i64> {
+        let (reply, answer) = oneshot::channel();
+        let gone = || Error::new(Code::NotDelivered, "Not sent: it ended first.");
+        self.mail.send(Mail::Message(Letter { from, text, key, reply })).map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+
+    /// Stops the running turn. Answers whether one was running.
+    pub fn stop_turn(&self, by: Party) -> bool {
+        let mut stop = lock(&self.stop);
+        let Some(turn) = stop.turn.clone() else { return false };
+        stop.by.get_or_insert(by);
+        turn.cancel();
+        true
+    }
+
+    /// Whether a turn is running.
+    pub fn in_turn(&self) -> bool {
+        lock(&self.stop).turn.is_some()
+    }
+
+    /// Whether a running turn takes messages.
+    pub fn steerable(&self) -> bool {
+        self.steerable.load(Ordering::Acquire)
+    }
+
+    /// Whether a notice that is owed now starts a turn by itself, with no word of the person.
+    pub fn would_wake(&self) -> bool {
+        self.would_wake.load(Ordering::Acquire)
+    }
+
+    /// Says, between turns, whether a notice may start the next one.
+    fn rest(&self, would_wake: bool) {
+        self.would_wake.store(would_wake, Ordering::Release);
+    }
+
+    fn begin_turn(&self, token: CancellationToken) {
+        *lock(&self.stop) = Stopper { turn: Some(token), by: None };
+        self.steerable.store(true, Ordering::Release);
+        self.turning.send_replace(true);
+    }
+
+    /// Waits until no turn runs.
+    pub async fn turn_over(&self) {
+        let mut turning = self.turning.subscribe();
+        // The sender lives in this very agent, so the wait cannot fail.
+        drop(turning.wait_for(|turning| !turning).await);
+    }
+
+    fn turn_token(&self) -> CancellationToken {
+        lock(&self.stop).turn.clone().unwrap_or_default()
+    }
+
+    /// No message joins this turn any more.
+    fn close_turn(&self) {
+        self.steerable.store(false, Ordering::Release);
+    }
+
+    fn end_turn(&self) {
+        lock(&self.stop).turn = None;
+        self.turning.send_replace(false);
+    }
+
+    fn stopped_by(&self) -> Option<Party> {
+        lock(&self.stop).by
+    }
+}

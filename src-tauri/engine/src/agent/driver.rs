@@ -1,0 +1,356 @@
+//! The driver: owns one live session's state, takes its mail, and carries out what the turn machine says.
+
+use super::{Activation, Agent, Done, Letter, Mail, Place, Role, Shared};
+use crate::error::{Code, Error, Result};
+use crate::event::{Event, Party, Recorded, TurnEnd};
+use crate::llm::Model;
+use crate::log::Entry;
+use crate::transcript::Transcript;
+use crate::turn::{Effect, Input, Turn};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+/// A session that is ready to be driven.
+pub(super) struct Prepared {
+    pub(super) place: Place,
+    pub(super) model: Arc<dyn Model>,
+    pub(super) transcript: Transcript,
+    pub(super) role: Role,
+}
+
+pub(super) struct Driver {
+    pub(super) shared: Arc<Shared>,
+    pub(super) agent: Arc<Agent>,
+    pub(super) place: Place,
+    pub(super) model: Arc<dyn Model>,
+    pub(super) transcript: Transcript,
+    pub(super) role: Role,
+    pub(super) inbox: mpsc::UnboundedReceiver<Mail>,
+    done: Option<oneshot::Sender<Done>>,
+    /// How often in a row it was woken by a notice since a person last spoke.
+    wakes: u32,
+}
+
+impl Driver {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        agent: Arc<Agent>,
+        prepared: Prepared,
+        inbox: mpsc::UnboundedReceiver<Mail>,
+        done: oneshot::Sender<Done>,
+    ) -> Self {
+        let Prepared { place, model, transcript, role } = prepared;
+        Self { shared, agent, place, model, transcript, role, inbox, done: Some(done), wakes: 0 }
+    }
+
+    /// Drives the session until its scope is closed: a child for one turn, a root for as many as come.
+    pub(super) async fn run(mut self) {
+        let scope = self.agent.scope.token().clone();
+        if let Some(activation) = self.role.activation.clone() {
+            let done = self.activation_turn(&activation).await;
+            if let Some(hear) = self.done.take() {
+                // Nobody listens any more when the activation was disposed first.
+                drop(hear.send(done));
+            }
+            // What comes now comes too late; say so until the activation is disposed.
+            while let Some(mail) = next(&mut self.inbox, &scope).await {
+                if let Mail::Message(letter) = mail {
+                    letter.refuse(too_late());
+                }
+            }
+            return;
+        }
+        while let Some(mail) = next(&mut self.inbox, &scope).await {
+            let mut begin = match mail {
+                Mail::Message(letter) => self.accept_first(letter).await,
+                Mail::Notice => self.may_wake().await,
+            };
+            let mut woken = true;
+            while let Some(turn) = begin {
+                let (end, _) = self.drive_turn(turn, None).await;
+                woken = end == TurnEnd::Completed;
+                // A notice that came after the last step wakes it again; after a stop or a fault it waits for the
+                // next notice or the person.
+                begin = if woken { self.may_wake().await } else { None };
+            }
+            self.agent.rest(woken && self.budget_left());
+        }
+    }
+
+    /// Accepts a message that finds the session idle, together with the turn that it starts.
+    async fn accept_first(&mut self, letter: Letter) -> Option<Turn> {
+        if letter.from == Party::Person {
+            self.wakes = 0;
+        }
+        let turn = self.new_turn();
+        let mut events = vec![Event::MessageAccepted { from: letter.from, text: letter.text.clone(), task: None }];
+        if !self.transcript.titled() {
+            events.push(Event::Renamed { title: title_of(&letter.text) });
+        }
+        events.push(turn.started());
+        let entry = Entry { session: self.place.session.clone(), key: letter.key.clone(), events };
+        match self.commit(entry).await {
+            Ok(Committed::Fresh(n)) => {
+                self.agent.begin_turn(self.stop_token());
+                letter.accept(n);
+                Some(turn)
+            }
+            Ok(Committed::Before(n)) => {
+                letter.accept(n);
+                None
+            }
+            Err(error) => {
+                letter.refuse(error);
+                None
+            }
+        }
+    }
+
+    /// A turn that a notice starts, if one is owed and the owner may be woken.
+    async fn may_wake(&mut self) -> Option<Turn> {
+        if !self.budget_left() {
+            return None;
+        }
+        let turn = self.new_turn();
+        let begun = async {
+            if self.shared.log.owed(&self.place.session).await?.is_empty() {
+                return Ok(false);
+            }
+            self.commit(Entry::new(&self.place.session.clone(), vec![turn.started()])).await?;
+            Ok::<bool, Error>(true)
+        };
+        match begun.await {
+            Ok(true) => {
+                self.wakes += 1;
+                self.agent.begin_turn(self.stop_token());
+                Some(turn)
+            }
+            Ok(false) => None,
+            Err(error) => {
+                tracing::error!(session = %self.place.session, %error, "it cannot be woken; the notice stays owed");
+                None
+            }
+        }
+    }
+
+    /// Whether a notice may wake it once more before the person speaks.
+    fn budget_left(&self) -> bool {
+        let budget = self.shared.config.limits.wake_budget;
+        self.shared.config.notices.wake && (budget == 0 || self.wakes < budget)
+    }
+
+    fn new_turn(&self) -> Turn {
+        let task = self.role.activation.as_ref().and_then(|activation| activation.task.clone());
+        let limit = self.shared.config.limits.step_limit;
+        Turn::new(self.transcript.turns() + 1, task, self.transcript.steps(), limit)
+    }
+
+    fn stop_token(&self) -> CancellationToken {
+        match &self.role.activation {
+            Some(activation) => activation.cancel.child_token(),
+            None => self.agent.scope.token().child_token(),
+        }
+    }
+
+    /// The one turn of an activation: what waits was accepted before.
+    async fn activation_turn(&mut self, activation: &Activation) -> Done {
+        let before = self.transcript.last_n();
+        let turn = self.new_turn();
+        if let Err(error) = self.commit(Entry::new(&self.place.session.clone(), vec![turn.started()])).await {
+            return Done { end: TurnEnd::Failed, detail: Some(error.message().to_owned()), text: String::new() };
+        }
+        tracing::debug!(session = %self.place.session, task = ?activation.task, "an activation begins");
+        self.agent.begin_turn(self.stop_token());
+        let (end, detail) = self.drive_turn(turn, Some(activation)).await;
+        Done { end, detail, text: self.transcript.final_text(before) }
+    }
+
+    /// Drives a turn that has begun to its end, and answers how it ended.
+    async fn drive_turn(&mut self, mut turn: Turn, activation: Option<&Activation>) -> (TurnEnd, Option<String>) {
+        let stop = self.agent.turn_token();
+        let ended = match self.follow_effects(&mut turn, &stop).await {
+            Ok(ended) => ended,
+            Err(error) => self.give_up(&error).await,
+        };
+        self.agent.close_turn();
+        if activation.is_some() {
+            self.refuse_rest().await;
+        }
+        self.agent.end_turn();
+        ended
+    }
+
+    async fn follow_effects(&mut self, turn: &mut Turn, stop: &CancellationToken) -> Result<(TurnEnd, Option<String>)> {
+        let mut ended = (TurnEnd::Failed, None);
+        let mut effects = VecDeque::from([Effect::Continue]);
+        while let Some(effect) = effects.pop_front() {
+            let input = match effect {
+                Effect::Record(events) => {
+                    if let Some(Event::TurnEnded { end, detail, .. }) = events.last() {
+                        self.agent.close_turn();
+                        ended = (*end, detail.clone());
+                    }
+                    self.record(events).await?.map(Input::AnswerRecorded)
+                }
+                Effect::Continue if stop.is_cancelled() => Some(self.stopped(Vec::new())),
+                Effect::Continue => Some(self.ready().await?),
+                Effect::Ask => Some(self.ask(turn, stop).await?),
+                Effect::Run(calls) => {
+                    effects.extend(self.run_calls(turn, calls, stop).await?);
+                    None
+                }
+                Effect::End(_) => None,
+            };
+            if let Some(input) = input {
+                effects.extend(turn.on(input));
+            }
+        }
+        Ok(ended)
+    }
+
+    /// What a stop is told as: who asked for it.
+    pub(super) fn stopped(&self, partial: Vec<crate::event::Block>) -> Input {
+        let task = self.role.activation.as_ref().and_then(|activation| activation.task.as_ref());
+        let killer = || task.and_then(|task| self.shared.tasks.cause(task)).map(|cause| cause.below().party());
+        let fallback = if self.role.activation.is_some() { Party::Parent } else { Party::Runtime };
+        let by = self.agent.stopped_by().or_else(killer).unwrap_or(fallback);
+        Input::Stopped { by, partial }
+    }
+
+    /// The store refused to take an event of this turn. What is in it stands; the turn's end is written as soon as
+    /// the store takes it again, so that the session is never left with an open turn.
+    async fn give_up(&mut self, error: &Error) -> (TurnEnd, Option<String>) {
+        tracing::error!(session = %self.place.session, %error, "a turn cannot go on without the store");
+        let detail = Some(error.message().to_owned());
+        let scope = self.agent.scope.token().clone();
+        let mut pause = Duration::from_millis(100);
+        loop {
+            let mut events = self.transcript.mend(None);
+            events.retain(|event| !matches!(event, Event::TaskSettled { .. }));
+            for event in &mut events {
+                if let Event::TurnEnded { end, detail: why, .. } = event {
+                    *end = TurnEnd::Failed;
+                    why.clone_from(&detail);
+                }
+            }
+            match self.record(events).await {
+                Err(again) if again.code() == Code::Store && !scope.is_cancelled() => {}
+                // Written, or there is no place left to write it to: the next start mends it.
+                _ => return (TurnEnd::Failed, detail),
+            }
+            tokio::select! {
+                () = scope.cancelled() => {}
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(Duration::from_secs(5)),
+            }
+        }
+    }
+
+    /// After a child's turn: what was accepted and not read, and what comes too late, is said not to be delivered.
+    async fn refuse_rest(&mut self) {
+        while let Ok(mail) = self.inbox.try_recv() {
+            if let Mail::Message(letter) = mail {
+                letter.refuse(too_late());
+            }
+        }
+        let drop_message = |n: i64| Event::MessageDropped { message: n, reason: "the turn ended first".to_owned() };
+        let dropped: Vec<Event> = self.transcript.waiting().map(|waiting| drop_message(waiting.n)).collect();
+        if !dropped.is_empty()
+            && let Err(error) = self.record(dropped).await
+        {
+            tracing::error!(session = %self.place.session, %error, "messages that were not read stay owed");
+        }
+    }
+
+    /// What waits to be read at the next step.
+    async fn ready(&mut self) -> Result<Input> {
+        while let Ok(mail) = self.inbox.try_recv() {
+            self.take(mail).await;
+        }
+        let owed = self.shared.log.owed(&self.place.session).await?;
+        let waiting = self.transcript.waiting().cloned().collect();
+        Ok(Input::Ready { waiting, owed })
+    }
+
+    /// Takes mail into the running turn. A notice needs nothing: every step looks for what is owed.
+    pub(super) async fn take(&mut self, mail: Mail) {
+        let Mail::Message(letter) = mail else { return };
+        if letter.from == Party::Person {
+            self.wakes = 0;
+        }
+        let task = self.role.activation.as_ref().and_then(|activation| activation.task.clone());
+        let events = vec![Event::MessageAccepted { from: letter.from, text: letter.text.clone(), task }];
+        let entry = Entry { session: self.place.session.clone(), key: letter.key.clone(), events };
+        match self.commit(entry).await {
+            Ok(Committed::Fresh(n) | Committed::Before(n)) => letter.accept(n),
+            Err(error) => letter.refuse(error),
+        }
+    }
+
+    /// Commits events and folds them. Answers the `n` of an `Answered` among them.
+    pub(super) async fn record(&mut self, events: Vec<Event>) -> Result<Option<i64>> {
+        let recorded = self.shared.log.append(&self.place.session, events).await?;
+        self.fold(&recorded);
+        let answer = recorded.iter().find(|recorded| matches!(recorded.event, Event::Answered { .. }));
+        if answer.is_some() {
+            self.agent.live.committed();
+        }
+        Ok(answer.map(|answer| answer.n))
+    }
+
+    async fn commit(&mut self, entry: Entry) -> Result<Committed> {
+        let known = self.transcript.last_n();
+        let recorded = self.shared.log.write(vec![entry]).await?;
+        let n = recorded.first().map_or(0, |first| first.n);
+        if n <= known {
+            return Ok(Committed::Before(n));
+        }
+        self.fold(&recorded);
+        Ok(Committed::Fresh(n))
+    }
+
+    fn fold(&mut self, recorded: &[Recorded]) {
+        for event in recorded {
+            self.transcript.apply(event);
+        }
+    }
+}
+
+enum Committed {
+    /// Written now.
+    Fresh(i64),
+    /// The same key was written before.
+    Before(i64),
+}
+
+impl Letter {
+    fn accept(self, n: i64) {
+        // The sender may have gone away; the message is delivered all the same.
+        drop(self.reply.send(Ok(n)));
+    }
+
+    fn refuse(self, error: Error) {
+        drop(self.reply.send(Err(error)));
+    }
+}
+
+fn too_late() -> Error {
+    Error::new(Code::NotDelivered, "Not sent: the turn ended first.")
+}
+
+async fn next(inbox: &mut mpsc::UnboundedReceiver<Mail>, scope: &CancellationToken) -> Option<Mail> {
+    tokio::select! {
+        biased;
+        () = scope.cancelled() => None,
+        mail = inbox.recv() => mail,
+    }
+}
+
+/// A title made of the first line of a prompt.
+fn title_of(text: &str) -> String {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("Untitled");
+    let flat: String = line.chars().filter(|c| !c.is_control()).collect();
+    if flat.len() <= 80 { flat } else { format!("{}…", crate::tool::cut(&flat, 79).trim_end()) }
+}

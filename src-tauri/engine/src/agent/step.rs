@@ -1,0 +1,220 @@
+//! One step: ask the model, run the calls that it asks for, and stay open for mail and a stop all the while.
+
+use super::driver::Driver;
+use crate::error::Result;
+use crate::event::Event;
+use crate::id::CallId;
+use crate::live::Live;
+use crate::llm::{Delta, Model, Request, Sink, ToolSpec};
+use crate::prompt;
+use crate::tool::{Call, Outcome, Tool};
+use crate::turn::{CallRequest, Effect, Input, Turn};
+use futures::FutureExt;
+use serde_json::Value;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// How often the partial text of a reply that streams is kept.
+const CHECKPOINT: Duration = Duration::from_secs(1);
+/// How long a tool may take to end after it was told to, on top of the polite and the forced stop.
+const CALL_MARGIN: Duration = Duration::from_secs(10);
+
+impl Driver {
+    /// Asks the model with the folded history.
+    pub(super) async fn ask(&mut self, turn: &Turn, stop: &CancellationToken) -> Result<Input> {
+        let request = self.request();
+        let live = self.agent.live.clone();
+        live.begin(turn.step());
+        let (retried, mut retries) = mpsc::unbounded_channel();
+        let sink = StepSink { live: live.clone(), retried };
+        let model: Arc<dyn Model> = self.model.clone();
+        let mut asking = model.ask(&request, &sink);
+        let mut tick = tokio::time::interval(CHECKPOINT);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut kept = Vec::new();
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(self.stopped(live.partial())),
+                reply = &mut asking => {
+                    while let Ok((reason, waited_ms)) = retries.try_recv() {
+                        self.record(vec![Event::ModelRetried { step: turn.step(), reason, waited_ms }]).await?;
+                    }
+                    return Ok(match reply {
+                        Ok(reply) => Input::Replied(reply),
+                        Err(failure) => Input::ModelFailed { failure, partial: live.partial() },
+                    });
+                }
+                Some(mail) = self.inbox.recv() => self.take(mail).await,
+                Some((reason, waited_ms)) = retries.recv() => {
+                    self.record(vec![Event::ModelRetried { step: turn.step(), reason, waited_ms }]).await?;
+                }
+                _ = tick.tick() => {
+                    let partial = live.partial();
+                    if !partial.is_empty() && partial != kept {
+                        self.shared.log.checkpoint(&self.place.session, turn.step(), partial.clone()).await?;
+                        kept = partial;
+                    }
+                }
+            }
+        }
+    }
+
+    fn request(&self) -> Request {
+        let tools: Vec<ToolSpec> = self.tools().iter().map(|tool| tool.spec()).collect();
+        let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+        let cwd = self.place.cwd.to_string_lossy().into_owned();
+        Request {
+            session: self.place.session.clone(),
+            root: self.place.root.clone(),
+            label: self.place.label.clone(),
+            depth: self.place.depth,
+            system: prompt::system(&cwd, self.place.depth, &names, self.role.persona.as_deref()),
+            cwd,
+            messages: self.transcript.messages(),
+            tools,
+        }
+    }
+
+    /// The tools of this session: those its filter admits, and no delegation where a child could not start one.
+    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        let limit = self.shared.config.limits.depth;
+        let deep = limit > 0 && self.place.depth >= limit;
+        let delegates = |name: &str| name.starts_with("subagent") || name == "send_message" || name == "list_agents";
+        let all = self.shared.tools.get().map(Vec::as_slice).unwrap_or_default();
+        let given = all.iter().filter(|tool| {
+            let name = tool.spec().name;
+            self.role.tools.admits(&name) && !(deep && delegates(&name))
+        });
+        given.cloned().collect()
+    }
+
+    /// Runs the calls of a reply side by side and records each result as it comes. Answers what is to be done next.
+    pub(super) async fn run_calls(
+        &mut self,
+        turn: &mut Turn,
+        calls: Vec<CallRequest>,
+        stop: &CancellationToken,
+    ) -> Result<Vec<Effect>> {
+        let (ended, mut ends) = mpsc::unbounded_channel();
+        let tools = self.tools();
+        let mut open: Vec<CallId> = Vec::new();
+        for request in calls {
+            open.push(request.id.clone());
+            let tool = tools.iter().find(|tool| tool.spec().name == request.name).cloned();
+            let names: Vec<String> = tools.iter().map(|tool| tool.spec().name).collect();
+            let call = Call {
+                id: request.id.clone(),
+                owner: self.agent.owner.clone(),
+                cwd: self.place.cwd.clone(),
+                mode: self.place.mode,
+                cancel: stop.child_token(),
+                live: self.agent.live.output(&request.id),
+                env: self.shared.env.clone(),
+            };
+            let ended = ended.clone();
+            self.agent.scope.spawn(async move {
+                let began = Instant::now();
+                let outcome = AssertUnwindSafe(run(tool, &call, &request, &names)).catch_unwind().await;
+                let outcome = outcome.unwrap_or_else(|_| {
+                    Outcome::fail(format!("{} met a defect of Coppice and has no result.", request.name))
+                });
+                let ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
+                // The driver stops listening only after it has given this call up.
+                drop(ended.send((request.id, outcome, ms)));
+            });
+        }
+        let bound = self.shared.config.limits.stop_grace() * 2 + CALL_MARGIN;
+        let overdue = async {
+            stop.cancelled().await;
+            tokio::time::sleep(bound).await;
+        };
+        tokio::pin!(overdue);
+        let mut effects = Vec::new();
+        while !open.is_empty() {
+            let (call, outcome, ms) = tokio::select! {
+                biased;
+                Some(end) = ends.recv() => end,
+                Some(mail) = self.inbox.recv() => {
+                    self.take(mail).await;
+                    continue;
+                }
+                () = &mut overdue => {
+                    let Some(call) = open.last().cloned() else { break };
+                    (call, Outcome::fail("It was told to stop and did not; Coppice no longer waits for it."), 0)
+                }
+            };
+            open.retain(|other| *other != call);
+            self.agent.live.call_ended(&call);
+            for effect in turn.on(Input::CallEnded { call, outcome, ms }) {
+                match effect {
+                    Effect::Record(events) => {
+                        if let Err(error) = self.record(events).await {
+                            // The results have no place to go: end what runs, and leave nothing behind.
+                            stop.cancel();
+                            let rest = async { while ends.recv().await.is_some() {} };
+                            drop(ended);
+                            if tokio::time::timeout(bound, rest).await.is_err() {
+                                tracing::error!(session = %self.place.session, "a tool did not end");
+                            }
+                            return Err(error);
+                        }
+                    }
+                    other => effects.push(other),
+                }
+            }
+        }
+        Ok(effects)
+    }
+}
+
+async fn run(tool: Option<Arc<dyn Tool>>, call: &Call, request: &CallRequest, names: &[String]) -> Outcome {
+    let Some(tool) = tool else {
+        return Outcome::fail(format!("There is no tool {:?}. There are: {}.", request.name, names.join(", ")));
+    };
+    match arguments(&request.args) {
+        Ok(args) => tool.run(call, args).await,
+        Err(outcome) => outcome,
+    }
+}
+
+/// Reads arguments as models write them: nothing at all and `null` mean none; an object inside a string is taken out
+/// once; anything else is answered in words that the model can act on.
+fn arguments(raw: &str) -> Result<Value, Outcome> {
+    if raw.trim().is_empty() {
+        return Ok(Value::Object(serde_json::Map::new()));
+    }
+    let read = |text: &str| {
+        serde_json::from_str::<Value>(text).map_err(|error| {
+            Outcome::fail(format!("The arguments are not JSON ({error}). Write one JSON object and call again."))
+        })
+    };
+    let value = match read(raw)? {
+        Value::String(inner) => read(&inner)?,
+        value => value,
+    };
+    match value {
+        Value::Null => Ok(Value::Object(serde_json::Map::new())),
+        Value::Object(_) => Ok(value),
+        _ => Err(Outcome::fail("The arguments are not a JSON object. Write one JSON object and call again.")),
+    }
+}
+
+struct StepSink {
+    live: Live,
+    retried: mpsc::UnboundedSender<(String, i64)>,
+}
+
+impl Sink for StepSink {
+    fn delta(&self, delta: Delta) {
+        if let Delta::Retry { reason, wait } = &delta {
+            let waited = i64::try_from(wait.as_millis()).unwrap_or(i64::MAX);
+            // The receiver lives as long as the request.
+            drop(self.retried.send((reason.clone(), waited)));
+        }
+        self.live.delta(delta);
+    }
+}

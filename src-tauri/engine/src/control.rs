@@ -1,0 +1,390 @@
+//! Continuable children: a durable session with a series of activations, each a task of its own.
+//!
+//! One path for every message to a child, whoever writes it: it joins the running turn, or wakes the child as a new
+//! task, or is said not to be delivered. The association of a child with its activation is installed before anything
+//! is awaited and removed after the end is on record; it is the only thing that routes.
+
+use crate::agent::{Agents, Done, MAX_MESSAGE};
+use crate::config::{Config, SubagentConfig};
+use crate::engine::Sent;
+use crate::env::Env;
+use crate::error::{Code, Error, Result};
+use crate::event::{Descriptor, Event, Route, TaskStatus, TurnEnd};
+use crate::id::{CallId, Owner, SessionId, TaskId};
+use crate::log::Log;
+use crate::subagent::{Message, Parent, Provider, Resume, Run, Start};
+use crate::task::{Cause, End, Job, Spec, Tasks, lock};
+use crate::tool::cut;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+/// The longest diagnostic of a child that its parent reads, in bytes.
+const MAX_DIAGNOSTIC: usize = 4 * 1024;
+
+/// The children of this engine. Clones share them.
+#[derive(Clone)]
+pub struct Control(Arc<Inner>);
+
+struct Inner {
+    env: Env,
+    log: Log,
+    config: Config,
+    tasks: Tasks,
+    agents: Agents,
+    providers: BTreeMap<&'static str, Arc<dyn Provider>>,
+    active: Mutex<HashMap<SessionId, Association>>,
+}
+
+/// Which activation a child has now.
+struct Association {
+    root: SessionId,
+    task: Option<TaskId>,
+    phase: Phase,
+}
+
+#[derive(Clone)]
+enum Phase {
+    Starting,
+    Running(Arc<dyn Run>),
+    Settling,
+}
+
+/// What a delegation asks for.
+#[derive(Clone, Debug)]
+pub struct Delegation {
+    /// The agent that delegates.
+    pub owner: Owner,
+    /// The call by which it does.
+    pub call: CallId,
+    /// A short label.
+    pub description: String,
+    /// Everything that the child is told.
+    pub prompt: String,
+}
+
+impl Control {
+    /// Children of the store `log`, run by `providers`.
+    pub fn new(
+        env: Env,
+        log: Log,
+        config: Config,
+        tasks: Tasks,
+        agents: Agents,
+        providers: Vec<Arc<dyn Provider>>,
+    ) -> Self {
+        let providers = providers.into_iter().map(|provider| (provider.name(), provider)).collect();
+        Self(Arc::new(Inner { env, log, config, tasks, agents, providers, active: Mutex::default() }))
+    }
+
+    /// Starts a child in the background. Answers its session and its first activation.
+    pub async fn start_background(&self, instance: &SubagentConfig, ask: Delegation) -> Result<(SessionId, TaskId)> {
+        let (start, provider) = self.prepare(instance, &ask).await?;
+        let child = start.child.clone();
+        let seat = self.seat(&start.parent.root, &child)?;
+        let spec = self.spec(&ask.owner, &ask.description, &child, Some(ask.call));
+        let begin = move |task: TaskId, cancel: CancellationToken| async move {
+            provider.start(Start { task: Some(task), cancel, ..start }).await
+        };
+        let task = self.activate(spec, seat, begin).await?;
+        Ok((child, task))
+    }
+
+    /// Runs a child and waits for it. Cancelling `cancel` cancels the child.
+    pub async fn run_foreground(
+        &self,
+        instance: &SubagentConfig,
+        ask: Delegation,
+        cancel: CancellationToken,
+    ) -> Result<(SessionId, Done)> {
+        let (start, provider) = self.prepare(instance, &ask).await?;
+        let child = start.child.clone();
+        let seat = self.seat(&start.parent.root, &child)?;
+        let run = provider.start(Start { cancel: cancel.clone(), ..start }).await?;
+        seat.phase(Phase::Running(run.clone()));
+        let done = run.result().await;
+        seat.phase(Phase::Settling);
+        run.dispose(Cause::OwnerEnded).await;
+        drop(seat);
+        Ok((child, done))
+    }
+
+    /// Sends a message to a child on behalf of its direct parent. `steered`: it joined the running turn; `started`: it
+    /// woke the child as a new task. An error means that nothing was delivered and nothing happened.
+    pub async fn send(&self, parent: &Owner, child: &SessionId, message: Message) -> Result<Sent> {
+        if message.text.len() > MAX_MESSAGE {
+            return Err(too_large(message.text.len()));
+        }
+        if message.text.trim().is_empty() {
+            return Err(Error::new(Code::BadRequest, "The message is empty. Nothing was sent."));
+        }
+        let record =
+            self.0.log.session(child).await.ok().filter(|record| record.parent.as_ref() == Some(&parent.session));
+        let Some(record) = record else {
+            return Err(Error::new(Code::UnknownSession, format!("You have no child {child}. Nothing was sent.")));
+        };
+        match self.route(&record.root, child)? {
+            Way::Steer(run, task) => {
+                run.steer(message).await?;
+                Ok(Sent { route: Route::Steered, task })
+            }
+            Way::Wake(seat) => self.wake(parent, child, message, seat).await,
+        }
+    }
+
+    /// Decides, at one instant, where a message goes; a child that is to be woken has its association from here on.
+    fn route(&self, root: &SessionId, child: &SessionId) -> Result<Way> {
+        let mut active = lock(&self.0.active);
+        if let Some(association) = active.get(child) {
+            return match (&association.phase, &association.task) {
+                (Phase::Running(run), Some(task)) => Ok(Way::Steer(run.clone(), task.clone())),
+                (Phase::Running(_), None) => Err(not_delivered("its parent waits for it and it takes no messages")),
+                (Phase::Starting, _) => Err(not_delivered("it is starting and cannot be steered yet")),
+                (Phase::Settling, _) => Err(not_delivered("the turn ended first")),
+            };
+        }
+        if self.0.agents.get(child).is_some() {
+            return Err(Error::new(Code::Conflict, "Not sent: something else drives this session now."));
+        }
+        self.admit(&active, root)?;
+        let association = Association { root: root.clone(), task: None, phase: Phase::Starting };
+        active.insert(child.clone(), association);
+        Ok(Way::Wake(Seat { control: self.clone(), child: child.clone() }))
+    }
+
+    async fn wake(&self, parent: &Owner, child: &SessionId, message: Message, seat: Seat) -> Result<Sent> {
+        let descriptor = self.descriptor(child).await?;
+        let provider = self.provider(&descriptor.provider)?;
+        if provider.resumes().is_none() {
+            let message =
+                format!("{} keeps no sessions, so this child cannot be resumed. Nothing was sent.", provider.name());
+            return Err(Error::new(Code::NotResumable, message));
+        }
+        let (accepted, hear) = oneshot::channel();
+        let spec = self.spec(parent, &descriptor.label, child, None);
+        let child = child.clone();
+        let begin = move |task: TaskId, cancel: CancellationToken| async move {
+            let Some(resumes) = provider.resumes() else {
+                return Err(Error::new(Code::NotResumable, "It cannot be resumed."));
+            };
+            let begun = resumes.resume(Resume { child, descriptor, message, task, cancel }).await;
+            // The sender waits for this: a message is delivered when the child has it, not before.
+            drop(accepted.send(begun.as_ref().map(|_| ()).map_err(|error| (error.code(), error.message().to_owned()))));
+            begun
+        };
+        let task = self.activate(spec, seat, begin).await?;
+        match hear.await {
+            Ok(Ok(())) => Ok(Sent { route: Route::Started, task }),
+            Ok(Err((code, why))) => Err(Error::new(code, format!("Not sent: {why}"))),
+            Err(_) => Err(not_delivered("it was stopped before it began")),
+        }
+    }
+
+    /// One activation as a task: begin, result, dispose, and only then the end on record.
+    async fn activate<F>(
+        &self,
+        spec: Spec,
+        seat: Seat,
+        begin: impl FnOnce(TaskId, CancellationToken) -> F + Send + 'static,
+    ) -> Result<TaskId>
+    where
+        F: Future<Output = Result<Arc<dyn Run>>> + Send + 'static,
+    {
+        let tasks = self.0.tasks.clone();
+        let starter = move |start: crate::task::Start| {
+            seat.task(&start.id);
+            let seat = Arc::new(seat);
+            let held = seat.clone();
+            let done = async move {
+                let run = match begin(start.id.clone(), start.cancel.clone()).await {
+                    Ok(run) => run,
+                    Err(error) => return End::failed(cut(error.message(), MAX_DIAGNOSTIC)),
+                };
+                seat.phase(Phase::Running(run.clone()));
+                let done = run.result().await;
+                seat.phase(Phase::Settling);
+                run.dispose(tasks.cause(&start.id).map_or(Cause::OwnerEnded, Cause::below)).await;
+                end_of(done)
+            };
+            Job { done: Box::pin(done), output: Arc::default(), after: Box::new(move || drop(held)) }
+        };
+        self.0.tasks.start(spec, starter).await
+    }
+
+    async fn prepare(&self, instance: &SubagentConfig, ask: &Delegation) -> Result<(Start, Arc<dyn Provider>)> {
+        if ask.prompt.trim().is_empty() {
+            return Err(Error::new(
+                Code::BadRequest,
+                "The prompt is empty. Say everything that the child needs to know.",
+            ));
+        }
+        if ask.prompt.len() > MAX_MESSAGE {
+            return Err(too_large(ask.prompt.len()));
+        }
+        let provider = self.provider(&instance.provider)?;
+        let parent = self.0.log.session(&ask.owner.session).await?;
+        let limits = &self.0.config.limits;
+        let deepest = match (instance.max_depth, limits.depth) {
+            (Some(own), 0) => own,
+            (Some(own), shared) => own.min(shared),
+            (None, 0) => u32::MAX,
+            (None, shared) => shared,
+        };
+        if parent.depth + 1 > deepest {
+            let message = format!(
+                "A child of this session would stand at depth {}, and {deepest} is the deepest. Do the work yourself. \
+                 Nothing was started.",
+                parent.depth + 1
+            );
+            return Err(Error::new(Code::Limit, message));
+        }
+        if limits.children > 0 {
+            let tree = self.0.log.sessions(Some(&parent.root)).await?;
+            let children = tree.iter().filter(|session| session.depth > 0).count();
+            if children >= limits.children as usize {
+                let message = format!("This tree has had {children} children, as many as it may. Nothing was started.");
+                return Err(Error::new(Code::Limit, message));
+            }
+        }
+        let start = Start {
+            child: self.0.env.new_session(),
+            descriptor: Descriptor {
+                version: Descriptor::VERSION,
+                provider: instance.provider.clone(),
+                model: instance.model.clone().unwrap_or_else(|| parent.model.clone()),
+                persona: instance.persona.clone(),
+                tools: instance.tools.clone(),
+                label: label(&ask.description),
+            },
+            parent: Parent {
+                session: parent.id,
+                root: parent.root,
+                depth: parent.depth,
+                cwd: parent.cwd,
+                mode: parent.mode,
+            },
+            prompt: ask.prompt.clone(),
+            task: None,
+            cancel: CancellationToken::new(),
+        };
+        Ok((start, provider))
+    }
+
+    fn spec(&self, owner: &Owner, label_text: &str, child: &SessionId, call: Option<CallId>) -> Spec {
+        Spec { owner: owner.clone(), kind: "subagent", label: label(label_text), child: Some(child.clone()), call }
+    }
+
+    fn provider(&self, name: &str) -> Result<Arc<dyn Provider>> {
+        self.0.providers.get(name).cloned().ok_or_else(|| {
+            let known: Vec<&str> = self.0.providers.keys().copied().collect();
+            let message = format!("This version has no subagent provider {name:?}; it has {}.", known.join(", "));
+            Error::new(Code::NotResumable, message)
+        })
+    }
+
+    /// The descriptor in the child's own log. Another version and a malformed one are refused, not guessed.
+    async fn descriptor(&self, child: &SessionId) -> Result<Descriptor> {
+        let refuse = |why: &str| {
+            Error::new(
+                Code::NotResumable,
+                format!("This child cannot be resumed: {why}. Its history can be read. Nothing was sent."),
+            )
+        };
+        let events = self.0.log.events(child, 0, 64).await?;
+        for recorded in events {
+            match recorded.event {
+                Event::Described(descriptor) if descriptor.version == Descriptor::VERSION => return Ok(descriptor),
+                Event::Described(_) => return Err(refuse("another version of Coppice wrote how to rebuild it")),
+                Event::Unknown { kind, .. } if kind == "described" => {
+                    return Err(refuse("what says how to rebuild it cannot be read"));
+                }
+                _ => {}
+            }
+        }
+        Err(refuse("nothing says how to rebuild it"))
+    }
+
+    fn seat(&self, root: &SessionId, child: &SessionId) -> Result<Seat> {
+        let mut active = lock(&self.0.active);
+        self.admit(&active, root)?;
+        let association = Association { root: root.clone(), task: None, phase: Phase::Starting };
+        active.insert(child.clone(), association);
+        Ok(Seat { control: self.clone(), child: child.clone() })
+    }
+
+    fn admit(&self, active: &HashMap<SessionId, Association>, root: &SessionId) -> Result<()> {
+        let limit = self.0.config.limits.live_children as usize;
+        let live = active.values().filter(|association| association.root == *root).count();
+        if limit > 0 && live >= limit {
+            let message = format!(
+                "{live} children of this tree are alive, as many as may be. Wait until one has ended, then try again. \
+                 Nothing was started."
+            );
+            return Err(Error::new(Code::Limit, message));
+        }
+        Ok(())
+    }
+}
+
+enum Way {
+    Steer(Arc<dyn Run>, TaskId),
+    Wake(Seat),
+}
+
+/// The association of a child with one activation; dropping it removes it.
+struct Seat {
+    control: Control,
+    child: SessionId,
+}
+
+impl Seat {
+    fn phase(&self, phase: Phase) {
+        if let Some(association) = lock(&self.control.0.active).get_mut(&self.child) {
+            association.phase = phase;
+        }
+    }
+
+    fn task(&self, task: &TaskId) {
+        if let Some(association) = lock(&self.control.0.active).get_mut(&self.child) {
+            association.task = Some(task.clone());
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        lock(&self.control.0.active).remove(&self.child);
+    }
+}
+
+/// What an activation's turn means for its task.
+fn end_of(done: Done) -> End {
+    let (status, word) = match done.end {
+        TurnEnd::Completed => (TaskStatus::Completed, None),
+        TurnEnd::Stopped => (TaskStatus::Killed, None),
+        TurnEnd::Interrupted => (TaskStatus::Interrupted, None),
+        TurnEnd::Failed | TurnEnd::MaxTokens | TurnEnd::Refusal | TurnEnd::Limit => (TaskStatus::Failed, done.detail),
+    };
+    let detail = word.map(|word| cut(&word, MAX_DIAGNOSTIC).to_owned());
+    End { status, detail, output: Some(done.text) }
+}
+
+fn label(text: &str) -> String {
+    let flat: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    cut(flat.trim(), 120).to_owned()
+}
+
+fn not_delivered(why: &str) -> Error {
+    Error::new(Code::NotDelivered, format!("Not sent: {why}."))
+}
+
+/// A message or prompt that is larger than what is taken.
+pub fn too_large(bytes: usize) -> Error {
+    let message = format!(
+        "That is {:.1} MB; a message may have {} MB. Put it into a file in the folder and name the file. Nothing was sent.",
+        bytes as f64 / 1e6,
+        MAX_MESSAGE / 1024 / 1024
+    );
+    Error::new(Code::TooLarge, message)
+}

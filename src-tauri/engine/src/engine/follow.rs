@@ -1,0 +1,127 @@
+//! Following: a cursor in the log, and what was seen of one session's live text. Reload, lag and restart lose nothing.
+
+use super::Inner;
+use crate::error::Result;
+use crate::event::{Event, Recorded};
+use crate::id::{SessionId, TaskId};
+use crate::live::Seen;
+use crate::view::Frame;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// The shortest time between two frames of one subscriber.
+pub const FRAME: Duration = Duration::from_millis(33);
+/// How many events one frame tells at most; what is left comes with the next.
+const BATCH: usize = 2_000;
+
+/// Where a subscriber stands. Dropping it ends the subscription.
+pub struct Follow {
+    inner: Arc<Inner>,
+    session: Option<SessionId>,
+    cursor: i64,
+    seen: Seen,
+    known: BTreeSet<SessionId>,
+    log: watch::Receiver<i64>,
+    pulse: watch::Receiver<u64>,
+    last: Option<Instant>,
+}
+
+impl Follow {
+    pub(super) async fn new(inner: Arc<Inner>, session: Option<SessionId>, after: Option<i64>) -> Result<Self> {
+        let log = inner.log.watch();
+        let pulse = inner.pulse.subscribe();
+        let cursor = after.unwrap_or_else(|| *log.borrow());
+        let known = inner.log.sessions(None).await?.into_iter().map(|session| session.id).collect();
+        Ok(Self { inner, session, cursor, seen: Seen::default(), known, log, pulse, last: None })
+    }
+
+    /// The log position that it stands at.
+    pub fn cursor(&self) -> i64 {
+        self.cursor
+    }
+
+    /// Waits until something changed, then tells all of it at once, and no sooner than 33 ms after the last frame.
+    /// None when the engine has shut down.
+    pub async fn next(&mut self) -> Option<Result<Frame>> {
+        loop {
+            if let Some(last) = self.last {
+                tokio::time::sleep_until(last + FRAME).await;
+            }
+            self.pulse.mark_unchanged();
+            match self.frame().await {
+                Ok(Some(frame)) => {
+                    self.last = Some(Instant::now());
+                    return Some(Ok(frame));
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    self.last = Some(Instant::now());
+                    return (!self.inner.scope.token().is_cancelled()).then_some(Err(error));
+                }
+            }
+            let cursor = self.cursor;
+            let open = tokio::select! {
+                moved = self.log.wait_for(|seq| *seq > cursor) => moved.is_ok(),
+                beat = self.pulse.changed(), if self.session.is_some() => beat.is_ok(),
+                () = self.inner.closed.cancelled() => false,
+            };
+            if !open {
+                return None;
+            }
+        }
+    }
+
+    async fn frame(&mut self) -> Result<Option<Frame>> {
+        let events = self.inner.log.since(self.cursor, BATCH).await?;
+        let mut frame = Frame { seq: events.last().map_or(self.cursor, |last| last.seq), ..Frame::default() };
+        if !events.is_empty() {
+            self.tell(&events, &mut frame).await?;
+            self.cursor = frame.seq;
+        }
+        if let Some(agent) = self.session.as_ref().and_then(|session| self.inner.agents.get(session)) {
+            frame.live = agent.live.since(&mut self.seen);
+        }
+        let removed = self.inner.removed_since(&mut self.known, &frame);
+        frame.removed = removed;
+        let empty = events.is_empty() && frame.live.is_none() && frame.removed.is_empty();
+        Ok((!empty).then_some(frame))
+    }
+
+    async fn tell(&mut self, events: &[Recorded], frame: &mut Frame) -> Result<()> {
+        let mut touched: BTreeSet<SessionId> = BTreeSet::new();
+        let mut tasks: BTreeSet<TaskId> = BTreeSet::new();
+        let mut rows: BTreeSet<i64> = BTreeSet::new();
+        for recorded in events {
+            touched.insert(recorded.session.clone());
+            match &recorded.event {
+                Event::TaskStarted { task, child, .. } => {
+                    tasks.insert(task.clone());
+                    touched.extend(child.clone());
+                }
+                Event::TaskStopping { task, .. } | Event::TaskSettled { task, .. } => {
+                    tasks.insert(task.clone());
+                }
+                _ => {}
+            }
+            if self.session.as_ref() == Some(&recorded.session) {
+                rows.insert(recorded.event.about().unwrap_or(recorded.n));
+            }
+        }
+        for task in &tasks {
+            // A task can be deleted with its session before this frame is made.
+            if let Ok(task) = self.inner.log.task(task).await {
+                touched.extend(task.child.clone());
+                frame.tasks.push(task);
+            }
+        }
+        frame.sessions = self.inner.sessions_with_ancestors(&touched).await?;
+        self.known.extend(frame.sessions.iter().map(|session| session.id.clone()));
+        if let Some(session) = &self.session {
+            frame.rows = self.inner.rows_of(session, &rows).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,49 @@
+//! One process per data folder: a lock file that dies with its holder.
+
+use crate::error::{Code, Error, Result};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::Path;
+
+/// The lock, held until it is dropped or the process ends.
+pub struct FolderLock(#[expect(dead_code, reason = "holding the file holds the lock")] File);
+
+impl FolderLock {
+    /// Takes the lock of the folder `data`, which must exist. `held_elsewhere`, with the holder's pid, when it is taken.
+    pub fn take(data: &Path) -> Result<Self> {
+        let path = data.join("coppice.lock");
+        let cannot = |error: std::io::Error| {
+            let message = format!(
+                "The data folder {} cannot be written ({error}). Give write permission, or choose another with --data.",
+                data.display()
+            );
+            Error::new(Code::Store, message).because(error)
+        };
+        let mut file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(cannot)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                // Who holds it is a courtesy: without it the message says less.
+                let pid = file.read_to_string(&mut holder).ok().and_then(|_| holder.trim().parse::<u32>().ok());
+                let who = pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
+                let message = format!(
+                    "Another Coppice{who} has the data folder {} open. Use its window, end it, or choose another \
+                     folder with --data.",
+                    data.display()
+                );
+                return Err(Error::new(Code::HeldElsewhere, message));
+            }
+            Err(TryLockError::Error(error)) => return Err(cannot(error)),
+        }
+        let note = || -> std::io::Result<()> {
+            file.set_len(0)?;
+            file.rewind()?;
+            write!(file, "{}", std::process::id())
+        };
+        let mut note = note;
+        note().map_err(cannot)?;
+        Ok(Self(file))
+    }
+}

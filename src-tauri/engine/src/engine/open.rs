@@ -1,0 +1,166 @@
+//! Opening a data folder: lock, migrate, end what a crash left, mend every session, and only then let anyone in.
+
+use super::{Engine, Inner};
+use crate::agent::Agents;
+use crate::config::Config;
+use crate::control::Control;
+use crate::engine::lock::FolderLock;
+use crate::env::Env;
+use crate::error::{Code, Error, Result};
+use crate::llm::{self, Model};
+use crate::log::{Entry, Log};
+use crate::process::Processes;
+use crate::scope::Scope;
+use crate::subagent::local::Spawn;
+use crate::task::Tasks;
+use crate::tool::bash::Bash;
+use crate::tool::edit::EditFile;
+use crate::tool::files::{FileMemory, ReadFile, WriteFile};
+use crate::tool::messages::{ListAgents, SendMessage};
+use crate::tool::search::{Glob, Grep};
+use crate::tool::subagent::Subagent;
+use crate::tool::tasks::{TaskKill, TaskList, TaskOutput};
+use crate::tool::{Tool, background::BackgroundCommands};
+use crate::transcript::Transcript;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+impl Engine {
+    /// Opens the data folder: takes its lock, migrates the store, ends what a crash left, and mends every session.
+    /// `held_elsewhere` when another process has it.
+    pub async fn open(data: &Path, config: Config) -> Result<Self> {
+        Self::open_with(data, config, Env::system(), BTreeMap::new()).await
+    }
+
+    /// The same in a world of its own: with `env`'s clock, and with `models` besides those of the configuration.
+    pub async fn open_with(
+        data: &Path,
+        config: Config,
+        env: Env,
+        models: BTreeMap<String, Arc<dyn Model>>,
+    ) -> Result<Self> {
+        let folder = make_folder(data)?;
+        let lock = FolderLock::take(&folder)?;
+        let log = Log::open(&folder, &env)?;
+        let processes = Processes::new(log.id(), Arc::new(log.clone()));
+        processes.hide(config.models.values().filter_map(|model| model.key_env.clone()).collect());
+        let found = processes.inquest(config.limits.stop_grace()).await?;
+        mend(&log).await?;
+        let leftovers = match found.len() {
+            0 => None,
+            n => {
+                let names: Vec<String> = found.iter().take(3).map(|(entry, _)| entry.label.clone()).collect();
+                Some(format!("{n} processes were left by the last run and have been ended: {}.", names.join(", ")))
+            }
+        };
+
+        let idle = config.limits.idle();
+        let mut built: BTreeMap<String, Result<Arc<dyn Model>>> =
+            config.models.iter().map(|(name, model)| (name.clone(), llm::build(model, name, idle))).collect();
+        built.extend(models.into_iter().map(|(name, model)| (name, Ok(model))));
+        let ready: BTreeMap<String, Arc<dyn Model>> =
+            built.iter().filter_map(|(name, model)| Some((name.clone(), model.as_ref().ok()?.clone()))).collect();
+
+        let scope = Scope::new();
+        let (pulse, _) = watch::channel(0);
+        let tasks = Tasks::new(log.clone(), config.limits.clone(), folder.join("output"));
+        let agents = Agents::new(
+            env.clone(),
+            log.clone(),
+            config.clone(),
+            ready,
+            tasks.clone(),
+            scope.clone(),
+            pulse.clone(),
+        );
+        let spawn = Spawn::new(log.clone(), agents.clone());
+        let control = Control::new(
+            env.clone(),
+            log.clone(),
+            config.clone(),
+            tasks.clone(),
+            agents.clone(),
+            vec![Arc::new(spawn)],
+        );
+        agents.equip(tools(&folder, &config, &log, &tasks, &processes, &control));
+        Ok(Self(Arc::new(Inner {
+            data: folder,
+            config,
+            env,
+            log,
+            processes,
+            tasks,
+            agents,
+            control,
+            models: built,
+            scope,
+            closed: CancellationToken::new(),
+            pulse,
+            leftovers,
+            keys: Mutex::default(),
+            deleted: Mutex::default(),
+            lock: Mutex::new(Some(lock)),
+        })))
+    }
+}
+
+fn tools(
+    data: &Path,
+    config: &Config,
+    log: &Log,
+    tasks: &Tasks,
+    processes: &Processes,
+    control: &Control,
+) -> Vec<Arc<dyn Tool>> {
+    let memory = FileMemory::new(vec![data.to_owned()]);
+    let grace = config.limits.stop_grace();
+    let background = Arc::new(BackgroundCommands::new(tasks.clone(), processes.clone(), grace));
+    let mut tools: Vec<Arc<dyn Tool>> = vec![
+        Arc::new(ReadFile::new(memory.clone())),
+        Arc::new(WriteFile::new(memory.clone())),
+        Arc::new(EditFile::new(memory.clone())),
+        Arc::new(Glob::new(memory.clone())),
+        Arc::new(Grep::new(memory)),
+        Arc::new(Bash::new(processes.clone(), Some(background), grace)),
+    ];
+    let delegates = config.subagents.iter().map(|(name, instance)| -> Arc<dyn Tool> {
+        Arc::new(Subagent::new(name.clone(), instance.clone(), control.clone()))
+    });
+    tools.extend(delegates);
+    let rest: [Arc<dyn Tool>; 5] = [
+        Arc::new(SendMessage(control.clone())),
+        Arc::new(ListAgents(log.clone())),
+        Arc::new(TaskOutput(tasks.clone())),
+        Arc::new(TaskList(tasks.clone())),
+        Arc::new(TaskKill(tasks.clone())),
+    ];
+    tools.extend(rest);
+    tools
+}
+
+/// Completes every log that a crash cut off, all in one transaction.
+async fn mend(log: &Log) -> Result<()> {
+    let mut entries = Vec::new();
+    for unfinished in log.unfinished().await? {
+        let events = log.events(&unfinished.session, 0, usize::MAX).await?;
+        let missing = Transcript::of(&events).mend(unfinished.partial);
+        if !missing.is_empty() {
+            entries.push(Entry::new(&unfinished.session, missing));
+        }
+    }
+    if entries.is_empty() { Ok(()) } else { log.write(entries).await.map(drop) }
+}
+
+fn make_folder(data: &Path) -> Result<std::path::PathBuf> {
+    let made = std::fs::create_dir_all(data).and_then(|()| data.canonicalize());
+    made.map_err(|error| {
+        let message = format!(
+            "The data folder {} cannot be made ({error}). Give write permission, or choose another with --data.",
+            data.display()
+        );
+        Error::new(Code::Store, message).because(error)
+    })
+}

@@ -1,0 +1,239 @@
+//! Stop, in three sizes, with a preview and a receipt that names the same set, and proof from the process table.
+
+use super::{Engine, Inner, Target};
+use crate::agent::Agent;
+use crate::error::{Code, Error, Result};
+use crate::event::{Event, Party, Receipt, ReceiptItem};
+use crate::id::{SessionId, TaskId};
+use crate::task::Caller;
+use crate::view::{SessionState, SessionView, TaskView};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a stop waits for what it asked to end, on top of the polite and the forced stop of each part.
+const STOP_MARGIN: Duration = Duration::from_secs(30);
+
+/// What a stop will end.
+struct Plan {
+    receipt: Receipt,
+    /// The sessions whose logs keep the receipt.
+    keepers: Vec<SessionId>,
+    turns: Vec<Arc<Agent>>,
+    tasks: Vec<TaskId>,
+    /// The sessions whose processes end.
+    sessions: Vec<SessionId>,
+}
+
+impl Engine {
+    pub(super) async fn preview(&self, target: &Target) -> Result<Receipt> {
+        Ok(self.plan(target).await?.receipt)
+    }
+
+    pub(super) async fn carry_out(&self, target: &Target, reason: Option<String>) -> Result<Receipt> {
+        let began = Instant::now();
+        let plan = self.plan(target).await?;
+        let inner = &self.0;
+        let mut receipt = plan.receipt;
+        if receipt.ended.is_empty() {
+            return Ok(receipt);
+        }
+        let before = inner.processes.living(&plan.sessions);
+        for agent in &plan.turns {
+            agent.stop_turn(Party::Person);
+        }
+        for task in &plan.tasks {
+            inner.tasks.kill(&Caller::Person, task, Party::Person, reason.clone()).await?;
+        }
+        let bound = inner.config.limits.stop_grace() * 2 + STOP_MARGIN;
+        let deadline = tokio::time::Instant::now() + bound;
+        for task in &plan.tasks {
+            let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+            let task = inner.tasks.wait(&Caller::Person, task, left).await?;
+            if !task.status.is_terminal() || task.detail.as_deref() == Some("did not stop") {
+                receipt.unconfirmed.push(format!("{} did not stop within {} s.", task.label, bound.as_secs()));
+            }
+        }
+        for agent in &plan.turns {
+            if tokio::time::timeout_at(deadline, agent.turn_over()).await.is_err() {
+                receipt.unconfirmed.push(format!("The turn of {} did not end.", agent.owner.session));
+            }
+        }
+        if !matches!(target, Target::Turn(_) | Target::Task(_)) {
+            inner.processes.end_all(&plan.sessions, inner.config.limits.stop_grace()).await;
+        }
+        receipt.processes = match target {
+            // The children of a turn that is stopped live on; only what is gone was ended by it.
+            Target::Turn(_) => inner.processes.look(before).into_iter().filter(|process| process.gone).collect(),
+            _ => inner.processes.look(before),
+        };
+        for process in receipt.processes.iter().filter(|process| !process.gone) {
+            receipt.unconfirmed.push(format!("Process {} still lives.", process.pid));
+        }
+        receipt.ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
+        for keeper in &plan.keepers {
+            inner.log.append(keeper, vec![Event::Stopped { receipt: receipt.clone() }]).await?;
+        }
+        Ok(receipt)
+    }
+
+    async fn plan(&self, target: &Target) -> Result<Plan> {
+        let (sessions, tasks) = self.tree(None).await?;
+        let live: Vec<&TaskView> = tasks.iter().filter(|task| !task.status.is_terminal()).collect();
+        let find = |id: &SessionId| {
+            let unknown = || Error::new(Code::UnknownSession, format!("No session {id} is in the store."));
+            sessions.iter().find(|session| session.id == *id).ok_or_else(unknown)
+        };
+        match target {
+            Target::Turn(id) => {
+                let session = find(id)?;
+                let mut plan = Plan::new("turn", &session.title, vec![id.clone()]);
+                plan.end_turn(&self.0, session, "turn");
+                let below = below(&sessions, id);
+                plan.receipt.kept = items(&sessions, &live, &below);
+                plan.receipt.kept.retain(|item| item.kind != "turn" || item.id != id.as_str());
+                Ok(plan)
+            }
+            Target::Branch(id) => {
+                let session = find(id)?;
+                let branch = below(&sessions, id);
+                let mut plan = Plan::new("branch", &session.title, branch.iter().cloned().collect());
+                plan.end_branch(&self.0, &sessions, &live, session, &branch);
+                let root = session.root.clone();
+                let tree = below(&sessions, &root);
+                let others: BTreeSet<SessionId> = tree.difference(&branch).cloned().collect();
+                plan.receipt.kept = items(&sessions, &live, &others);
+                plan.receipt.kept.retain(|item| item.kind != "turn");
+                Ok(plan)
+            }
+            Target::Task(id) => {
+                let task = self.0.log.task(id).await?;
+                let branch = task.child.as_ref().map(|child| below(&sessions, child)).unwrap_or_default();
+                let mut plan = Plan::new("task", &task.label, branch.iter().cloned().collect());
+                plan.keepers = vec![task.owner.clone()];
+                if task.status.is_terminal() {
+                    return Ok(plan);
+                }
+                plan.tasks.push(task.id.clone());
+                match &task.child {
+                    Some(child) => {
+                        let session = find(child)?;
+                        plan.end_branch(&self.0, &sessions, &live, session, &branch);
+                    }
+                    None => {
+                        plan.sessions = vec![task.owner.clone()];
+                        plan.receipt.ended.push(item("task", id.as_str(), &task.label));
+                    }
+                }
+                Ok(plan)
+            }
+            Target::Everything => {
+                let mut plan = Plan::new("everything", "everything", Vec::new());
+                plan.keepers.clear();
+                for root in sessions.iter().filter(|session| session.depth == 0) {
+                    let branch = below(&sessions, &root.id);
+                    let ended = plan.receipt.ended.len();
+                    plan.end_branch(&self.0, &sessions, &live, root, &branch);
+                    if plan.receipt.ended.len() > ended {
+                        plan.keepers.push(root.id.clone());
+                        plan.sessions.extend(branch);
+                    }
+                }
+                Ok(plan)
+            }
+        }
+    }
+}
+
+impl Plan {
+    fn new(what: &str, label: &str, sessions: Vec<SessionId>) -> Self {
+        let receipt =
+            Receipt { what: what.to_owned(), label: label.to_owned(), by: Some(Party::Person), ..Receipt::default() };
+        Self { receipt, keepers: sessions.first().cloned().into_iter().collect(), turns: Vec::new(), tasks: Vec::new(), sessions }
+    }
+
+    fn end_turn(&mut self, inner: &Inner, session: &SessionView, kind: &str) {
+        let agent = inner.agents.get(&session.id).filter(|agent| agent.in_turn());
+        if agent.is_some() || is_live(session.state) {
+            self.receipt.ended.push(item(kind, session.id.as_str(), &session.title));
+        }
+        self.turns.extend(agent);
+    }
+
+    /// The session's turn, every child below it, every command. A child's activation ends by its task, so that the
+    /// parent learns it; what stands deeper ends with it.
+    fn end_branch(
+        &mut self,
+        inner: &Inner,
+        sessions: &[SessionView],
+        live: &[&TaskView],
+        top: &SessionView,
+        branch: &BTreeSet<SessionId>,
+    ) {
+        self.keepers = vec![top.id.clone()];
+        let activation = live.iter().find(|task| task.child.as_ref() == Some(&top.id));
+        match activation {
+            Some(task) => {
+                if !self.tasks.contains(&task.id) {
+                    self.tasks.push(task.id.clone());
+                }
+                self.receipt.ended.push(item("turn", top.id.as_str(), &top.title));
+            }
+            None => {
+                self.end_turn(inner, top, "turn");
+                self.tasks.extend(live.iter().filter(|task| task.owner == top.id).map(|task| task.id.clone()));
+            }
+        }
+        for session in sessions.iter().filter(|session| branch.contains(&session.id) && session.id != top.id) {
+            if is_live(session.state) {
+                self.receipt.ended.push(item("child", session.id.as_str(), &session.title));
+            }
+        }
+        for task in live.iter().filter(|task| task.child.is_none() && branch.contains(&task.owner)) {
+            self.receipt.ended.push(item("task", task.id.as_str(), &task.label));
+        }
+    }
+}
+
+fn items(sessions: &[SessionView], live: &[&TaskView], within: &BTreeSet<SessionId>) -> Vec<ReceiptItem> {
+    let mut items = Vec::new();
+    for session in sessions.iter().filter(|session| within.contains(&session.id) && is_live(session.state)) {
+        let kind = if session.depth == 0 { "turn" } else { "child" };
+        items.push(item(kind, session.id.as_str(), &session.title));
+    }
+    for task in live.iter().filter(|task| task.child.is_none() && within.contains(&task.owner)) {
+        items.push(item("task", task.id.as_str(), &task.label));
+    }
+    items
+}
+
+fn item(kind: &str, id: &str, label: &str) -> ReceiptItem {
+    ReceiptItem { kind: kind.to_owned(), id: id.to_owned(), label: label.to_owned() }
+}
+
+/// A session and everything below it.
+pub(super) fn below(sessions: &[SessionView], top: &SessionId) -> BTreeSet<SessionId> {
+    let mut found = BTreeSet::from([top.clone()]);
+    // Sessions come oldest first, so a parent stands before its children.
+    for session in sessions {
+        if session.parent.as_ref().is_some_and(|parent| found.contains(parent)) {
+            found.insert(session.id.clone());
+        }
+    }
+    found
+}
+
+pub(super) fn is_live(state: SessionState) -> bool {
+    match state {
+        SessionState::Starting
+        | SessionState::Running
+        | SessionState::Waiting
+        | SessionState::Stopping
+        | SessionState::Unverified => true,
+        SessionState::Idle
+        | SessionState::Completed
+        | SessionState::Failed
+        | SessionState::Killed
+        | SessionState::Interrupted => false,
+    }
+}

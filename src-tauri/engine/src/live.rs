@@ -1,0 +1,179 @@
+//! What a session says at this moment, before it is an event: the reply that streams, the output of calls that run.
+//!
+//! It is shown and then forgotten; what counts is committed. Followers compare a version and take what is new to them.
+
+use crate::event::Block;
+use crate::id::CallId;
+use crate::llm::{Delta, Sink};
+use crate::task::lock;
+use crate::tool::LiveOutput;
+use crate::view::{LiveBlock, LiveCall, LiveKind, LiveView};
+use std::sync::{Arc, Mutex};
+use tokio::sync::watch;
+
+/// How much output of a running call is kept to be shown.
+const TAIL: usize = 4 * 1024;
+
+/// The live text of one session. Clones share it.
+#[derive(Clone)]
+pub struct Live {
+    state: Arc<Mutex<State>>,
+    pulse: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct State {
+    version: u64,
+    step: u32,
+    blocks: Vec<Part>,
+    calls: Vec<(CallId, String)>,
+}
+
+struct Part {
+    kind: LiveKind,
+    name: Option<String>,
+    text: String,
+}
+
+/// What a follower has seen of a session's live text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    version: u64,
+    step: u32,
+    /// For every block the length in bytes.
+    blocks: Vec<usize>,
+}
+
+impl Live {
+    /// Live text that bumps `pulse` when it changes.
+    pub fn new(pulse: watch::Sender<u64>) -> Self {
+        Self { state: Arc::default(), pulse }
+    }
+
+    /// A step begins: nothing was said in it.
+    pub fn begin(&self, step: u32) {
+        self.change(|state| {
+            state.step = step;
+            state.blocks.clear();
+            state.calls.clear();
+        });
+    }
+
+    /// A reply is committed: what streamed is in the log now.
+    pub fn committed(&self) {
+        self.change(|state| state.blocks.clear());
+    }
+
+    /// A call has ended: its output is in the log now.
+    pub fn call_ended(&self, call: &CallId) {
+        self.change(|state| state.calls.retain(|(id, _)| id != call));
+    }
+
+    /// Where a call's output goes.
+    pub fn output(&self, call: &CallId) -> Arc<dyn LiveOutput> {
+        Arc::new(CallOutput { live: self.clone(), call: call.clone() })
+    }
+
+    /// What streamed so far, as blocks of a reply that was cut off.
+    pub fn partial(&self) -> Vec<Block> {
+        let state = lock(&self.state);
+        let block = |part: &Part| match part.kind {
+            LiveKind::Text => Some(Block::Text { text: part.text.clone() }),
+            LiveKind::Thinking => Some(Block::Thinking { text: part.text.clone() }),
+            LiveKind::ToolCall => None,
+        };
+        state.blocks.iter().filter_map(block).collect()
+    }
+
+    /// What is new since `seen`; none when nothing is.
+    pub fn since(&self, seen: &mut Seen) -> Option<LiveView> {
+        let state = lock(&self.state);
+        if state.version == seen.version {
+            return None;
+        }
+        let same = seen.step == state.step
+            && seen.blocks.len() <= state.blocks.len()
+            && seen.blocks.iter().zip(&state.blocks).all(|(seen, part)| *seen <= part.text.len());
+        if !same {
+            seen.blocks.clear();
+        }
+        let blocks = state.blocks.iter().enumerate().map(|(index, part)| {
+            let from = seen.blocks.get(index).copied().unwrap_or(0);
+            LiveBlock {
+                kind: part.kind,
+                name: part.name.clone(),
+                from: part.text[..from].encode_utf16().count(),
+                text: part.text[from..].to_owned(),
+            }
+        });
+        let view = LiveView {
+            step: state.step,
+            blocks: blocks.collect(),
+            calls: state.calls.iter().map(|(call, tail)| LiveCall { call: call.clone(), tail: tail.clone() }).collect(),
+        };
+        *seen = Seen {
+            version: state.version,
+            step: state.step,
+            blocks: state.blocks.iter().map(|part| part.text.len()).collect(),
+        };
+        Some(view)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        {
+            let mut state = lock(&self.state);
+            change(&mut state);
+            state.version += 1;
+        }
+        self.pulse.send_modify(|beat| *beat += 1);
+    }
+
+    fn append(&self, index: usize, kind: LiveKind, name: Option<String>, text: &str) {
+        self.change(|state| {
+            while state.blocks.len() <= index {
+                state.blocks.push(Part { kind, name: name.clone(), text: String::new() });
+            }
+            if let Some(part) = state.blocks.get_mut(index) {
+                part.kind = kind;
+                part.name = name;
+                part.text.push_str(text);
+            }
+        });
+    }
+}
+
+impl Sink for Live {
+    fn delta(&self, delta: Delta) {
+        match delta {
+            Delta::Text { index, text } => self.append(index, LiveKind::Text, None, &text),
+            Delta::Thinking { index, text } => self.append(index, LiveKind::Thinking, None, &text),
+            Delta::ToolArgs { index, name, text } => self.append(index, LiveKind::ToolCall, Some(name), &text),
+            Delta::Retry { .. } => self.committed(),
+            Delta::Alive => {}
+        }
+    }
+}
+
+struct CallOutput {
+    live: Live,
+    call: CallId,
+}
+
+impl LiveOutput for CallOutput {
+    fn write(&self, text: &str) {
+        self.live.change(|state| {
+            let place = state.calls.iter().position(|(id, _)| *id == self.call);
+            let place = place.unwrap_or_else(|| {
+                state.calls.push((self.call.clone(), String::new()));
+                state.calls.len() - 1
+            });
+            if let Some((_, tail)) = state.calls.get_mut(place) {
+                tail.push_str(text);
+                if tail.len() > 2 * TAIL {
+                    let from = tail.ceil_char_boundary(tail.len() - TAIL);
+                    tail.drain(..from);
+                }
+            }
+        });
+    }
+}

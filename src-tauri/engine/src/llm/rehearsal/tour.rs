@@ -1,0 +1,258 @@
+//! The tour, as the root plays it: three children are started in the background, and reported on when they have ended.
+
+use super::{Act, history, look};
+use crate::event::Block;
+use crate::llm::{Message, Request};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The tools that it uses.
+const START: &str = "subagent";
+const COLLECT: &str = "task_output";
+/// How many bytes of a child's answer a report repeats.
+const QUOTED: usize = 6000;
+const BREATH: Duration = Duration::from_millis(700);
+
+/// The three looks: their labels, and what their children are asked to do.
+const LOOKS: [(&str, &str); 3] = [
+    (
+        look::HERE,
+        "Say what this folder holds: list it, read what introduces it, count its files by kind. Look only, change \
+         nothing. Answer with what you found.",
+    ),
+    (
+        look::LARGEST,
+        "Find the largest files of this folder, look into the largest text among them, and say what changed last. Look \
+         only, change nothing. Answer with what you found.",
+    ),
+    (
+        look::OPEN_ENDS,
+        "Find what is unfinished in this folder: notes like TODO and FIXME, and changes that are not committed. Look \
+         only, change nothing. Answer with what you found.",
+    ),
+];
+
+/// A look that was started.
+struct Start<'a> {
+    label: String,
+    /// The id of its task; none when it did not start, or ran in the foreground.
+    task: Option<&'a str>,
+    /// What the tool answered.
+    text: &'a str,
+    ok: bool,
+}
+
+/// What the root has seen since it last started looks.
+struct Round<'a> {
+    starts: Vec<Start<'a>>,
+    /// The tasks whose end it was told, with the word for it.
+    ended: BTreeMap<&'a str, &'a str>,
+    /// What it has collected, by task.
+    collected: BTreeMap<String, &'a str>,
+}
+
+/// What a request to the root comes to.
+pub fn acts(request: &Request) -> Vec<Act> {
+    let Some(round) = Round::of(&request.messages) else { return begin(request) };
+    match request.messages.last() {
+        Some(Message::User(text)) if !told(text).is_empty() => woken(request, &round, text),
+        Some(Message::User(text)) if history::words(text).any(|(_, word)| word.eq_ignore_ascii_case("again")) => {
+            begin(request)
+        }
+        Some(Message::User(_)) => explain(&round),
+        _ if round.collected.is_empty() => started(&round),
+        _ => report(&round),
+    }
+}
+
+fn say(text: impl Into<String>) -> Vec<Act> {
+    vec![Act::Pause(BREATH), Act::Say(text.into())]
+}
+
+/// Starts the looks.
+fn begin(request: &Request) -> Vec<Act> {
+    let Some(tool) = request.tools.iter().find(|tool| tool.name == START) else {
+        return say(
+            "I am the rehearsal: no model, but a player that shows how work is delegated here. I would start three children now, but I \
+                    was given no tool to start one. There is nothing else that I can show here.",
+        );
+    };
+    let takes_background = tool.parameters.pointer("/properties/run_in_background").is_some();
+    let mut acts = say(
+        "I am the rehearsal: no model, but a player that shows how work is delegated here. I cannot do what you ask \
+         for; what I do is real all the same. I start three children in the background. Each looks at this folder with \
+         real tools and changes nothing. You can open each, write to it and stop it while it works.",
+    );
+    for (label, prompt) in LOOKS {
+        let mut args = Map::new();
+        args.insert("description".to_owned(), label.into());
+        args.insert("prompt".to_owned(), prompt.into());
+        if takes_background {
+            args.insert("run_in_background".to_owned(), true.into());
+        }
+        acts.push(Act::Call { tool: START.to_owned(), args: Value::Object(args).to_string() });
+    }
+    acts
+}
+
+/// The looks were started; the turn ends, so that their ends can wake it.
+fn started(round: &Round<'_>) -> Vec<Act> {
+    let (running, others): (Vec<_>, Vec<_>) = round.starts.iter().partition(|start| start.ok && start.task.is_some());
+    if running.is_empty() && others.iter().any(|start| start.ok) {
+        return report(round);
+    }
+    let mut text = "I am the rehearsal: ".to_owned();
+    if running.is_empty() {
+        text.push_str("no look could be started, so there is nothing to report.");
+    } else {
+        let names: Vec<String> = running.iter().map(|start| named(start)).collect();
+        text.push_str(&format!(
+            "{} at work: {}. I end my turn here and report when {}.",
+            if names.len() == 1 { "one look is".to_owned() } else { format!("{} looks are", names.len()) },
+            names.join(", "),
+            if names.len() == 1 { "it has ended" } else { "all have ended" },
+        ));
+    }
+    for start in others {
+        text.push_str(&format!("\n\n{} was not started: {}", start.label, first_line(start.text)));
+    }
+    say(text)
+}
+
+/// The root was told that tasks have ended.
+fn woken(request: &Request, round: &Round<'_>, text: &str) -> Vec<Act> {
+    let open: Vec<&Start<'_>> = round.starts.iter().filter(|start| round.is_open(start)).collect();
+    if !open.is_empty() {
+        let ended: Vec<String> =
+            told(text).iter().map(|(task, status)| format!("{} ended ({status})", round.name(task))).collect();
+        let open: Vec<String> = open.into_iter().map(named).collect();
+        return say(format!("I am the rehearsal: {}. Still at work: {}.", ended.join(", "), open.join(", ")));
+    }
+    let fresh =
+        round.ended.iter().filter(|&(task, status)| *status == "completed" && !round.collected.contains_key(*task));
+    let fresh: Vec<&str> = fresh.map(|(task, _)| *task).collect();
+    if fresh.is_empty() || !request.tools.iter().any(|tool| tool.name == COLLECT) {
+        return report(round);
+    }
+    let mut acts = say("I am the rehearsal: all that I waited for has ended. I collect what was found.");
+    acts.extend(fresh.iter().map(|task| {
+        let args = json!({"task_id": task}).to_string();
+        Act::Call { tool: COLLECT.to_owned(), args }
+    }));
+    acts
+}
+
+/// What the children found, and nothing else.
+fn report(round: &Round<'_>) -> Vec<Act> {
+    let mut text =
+        "I am the rehearsal. This is what the looks found, as they told it; I have added nothing.".to_owned();
+    let mut section = |title: &str, body: &str| text.push_str(&format!("\n\n## {title}\n\n{body}"));
+    for start in &round.starts {
+        let collected = start.task.and_then(|task| round.collected.get(task));
+        let status = start.task.and_then(|task| round.ended.get(task));
+        match (start.task, collected, status) {
+            (_, Some(found), _) => section(&start.label, crate::tool::cut(found.trim(), QUOTED)),
+            (Some(_), None, Some(&"killed")) => section(&start.label, "This look was stopped before it could report."),
+            (Some(task), None, Some(status)) => {
+                section(&start.label, &format!("There is no report of this look: {task} ended as {status}."));
+            }
+            (Some(task), None, None) => section(&start.label, &format!("{task} is still at work.")),
+            (None, None, _) if start.ok => section(&start.label, crate::tool::cut(start.text.trim(), QUOTED)),
+            (None, None, _) => {
+                section(&start.label, &format!("This look was not started: {}", first_line(start.text)));
+            }
+        }
+    }
+    // Children that were woken again by a message report under a new task.
+    let known = |task: &str| round.starts.iter().any(|start| start.task == Some(task));
+    for (task, found) in round.collected.iter().filter(|(task, _)| !known(task)) {
+        section(&format!("Later: {task}"), crate::tool::cut(found.trim(), QUOTED));
+    }
+    say(text)
+}
+
+/// An answer to whatever a person says that no part was written for.
+fn explain(round: &Round<'_>) -> Vec<Act> {
+    let states: Vec<String> = round
+        .starts
+        .iter()
+        .map(|start| {
+            let state = match start.task {
+                Some(task) => *round.ended.get(task).unwrap_or(&"at work, as far as I was told"),
+                None if start.ok => "completed",
+                None => "not started",
+            };
+            format!("- {}: {state}", named(start))
+        })
+        .collect();
+    say(format!(
+        "I am the rehearsal: no model, so I cannot answer that. I can show the tour once more; say `again`. To have real \
+         work done, choose another model in the configuration.\n\n{}",
+        states.join("\n")
+    ))
+}
+
+impl<'a> Round<'a> {
+    /// What happened since looks were last started; none if none ever were.
+    fn of(messages: &'a [Message]) -> Option<Self> {
+        let is_start = |block: &Block| matches!(block, Block::ToolCall { name, .. } if name == START);
+        let at = messages.iter().rposition(|message| match message {
+            Message::Assistant(blocks) => blocks.iter().any(is_start),
+            Message::User(_) | Message::Tool { .. } => false,
+        })?;
+        let mut round = Self { starts: Vec::new(), ended: BTreeMap::new(), collected: BTreeMap::new() };
+        for done in history::done(messages).into_iter().filter(|done| done.at >= at) {
+            let word = |name: &str| done.args[name].as_str().unwrap_or_default().to_owned();
+            if done.tool == START {
+                let task = history::task_ids(done.text).first().map(|(_, task)| *task).filter(|_| done.ok);
+                round.starts.push(Start { label: word("description"), task, text: done.text, ok: done.ok });
+            } else if done.tool == COLLECT {
+                round.collected.insert(word("task_id"), done.text);
+            }
+        }
+        for message in &messages[at..] {
+            if let Message::User(text) = message {
+                round.ended.extend(told(text));
+            }
+        }
+        Some(round)
+    }
+
+    fn is_open(&self, start: &Start<'_>) -> bool {
+        start.task.is_some_and(|task| !self.ended.contains_key(task) && !self.collected.contains_key(task))
+    }
+
+    fn name(&self, task: &str) -> String {
+        self.starts.iter().find(|start| start.task == Some(task)).map_or_else(|| task.to_owned(), named)
+    }
+}
+
+/// The tasks that a message says have ended, with the word for how.
+fn told(text: &str) -> Vec<(&str, &str)> {
+    let ids = history::task_ids(text);
+    let mut told: Vec<(&str, &str)> = Vec::new();
+    for (place, &(start, task)) in ids.iter().enumerate() {
+        let end = ids.get(place + 1).map_or(text.len(), |(next, _)| *next);
+        let status = history::words(&text[start..end])
+            .map(|(_, word)| word)
+            .find(|word| matches!(*word, "completed" | "failed" | "killed" | "interrupted"));
+        if let Some(status) = status
+            && !told.iter().any(|(known, _)| *known == task)
+        {
+            told.push((task, status));
+        }
+    }
+    told
+}
+
+fn named(start: &Start<'_>) -> String {
+    match start.task {
+        Some(task) => format!("{} ({task})", start.label),
+        None => start.label.clone(),
+    }
+}
+
+fn first_line(text: &str) -> &str {
+    text.trim().lines().next().unwrap_or_default()
+}

@@ -1,0 +1,193 @@
+//! What is written: the rules that a write must keep, the events, and their projections with them.
+
+use super::fault::{Fault, unknown_session, unknown_task};
+use super::project;
+use super::read::recorded;
+use super::writer::{Writing, last_seq};
+use super::{Entry, TaskDraft};
+use crate::error::{Code, Error};
+use crate::event::{Block, Event, Recorded};
+use crate::id::{SessionId, TaskId};
+use rusqlite::{Connection, OptionalExtension, params};
+
+/// Appends all entries, or what an earlier write with one of their keys appended.
+pub(super) fn entries(writing: &Writing, entries: &[Entry]) -> Result<Vec<Recorded>, Fault> {
+    for key in entries.iter().filter_map(|entry| entry.key.as_deref()) {
+        if let Some(before) = written_under(writing.sql, key)? {
+            return Ok(before);
+        }
+    }
+    let batch = last_seq(writing.sql)? + 1;
+    let mut written = Vec::new();
+    for entry in entries {
+        let mut key = entry.key.as_deref();
+        for event in &entry.events {
+            written.push(one(writing, &entry.session, key.take(), batch, event)?);
+        }
+    }
+    Ok(written)
+}
+
+/// The events of the write that carried this key.
+fn written_under(sql: &Connection, key: &str) -> Result<Option<Vec<Recorded>>, Fault> {
+    let batch: Option<i64> =
+        sql.prepare_cached("SELECT batch FROM event WHERE key = ?1")?.query_row([key], |row| row.get(0)).optional()?;
+    let Some(batch) = batch else { return Ok(None) };
+    let mut statement =
+        sql.prepare_cached("SELECT seq, session, n, at, kind, v, body, batch FROM event WHERE seq >= ?1 ORDER BY seq")?;
+    let mut rows = statement.query([batch])?;
+    let mut written = Vec::new();
+    while let Some(row) = rows.next()? {
+        if row.get::<_, i64>("batch")? != batch {
+            break;
+        }
+        written.push(recorded(row)?);
+    }
+    Ok(Some(written))
+}
+
+fn one(
+    writing: &Writing,
+    session: &SessionId,
+    key: Option<&str>,
+    batch: i64,
+    event: &Event,
+) -> Result<Recorded, Fault> {
+    let sql = writing.sql;
+    let last_n = last_n(sql, session)?;
+    check(sql, session, last_n, event)?;
+    let n = last_n.unwrap_or(0) + 1;
+    if let Some(key) = key
+        && sql.prepare_cached("SELECT 1 FROM event WHERE key = ?1")?.exists([key])?
+    {
+        return Err(
+            Error::new(Code::Conflict, "Two entries of one write have the same key. Nothing was written.").into()
+        );
+    }
+    let seq = sql
+        .prepare_cached(
+            "INSERT INTO event (session, n, at, kind, v, key, batch, about, body)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        )?
+        .insert(params![
+            session.as_str(),
+            n,
+            writing.at,
+            event.kind(),
+            event.version(),
+            key,
+            batch,
+            event.about(),
+            event.body().to_string(),
+        ])?;
+    let recorded = Recorded { seq, session: session.clone(), n, at: writing.at, event: event.clone() };
+    project::apply(sql, &recorded)?;
+    if matches!(event, Event::Answered { .. } | Event::TurnEnded { .. }) {
+        sql.prepare_cached("DELETE FROM partial WHERE session = ?1")?.execute([session.as_str()])?;
+    }
+    Ok(recorded)
+}
+
+fn last_n(sql: &Connection, session: &SessionId) -> rusqlite::Result<Option<i64>> {
+    sql.prepare_cached("SELECT last_n FROM session WHERE id = ?1")?
+        .query_row([session.as_str()], |row| row.get(0))
+        .optional()
+}
+
+/// The rules that hold for every write. The folds do not repeat them: they take any log as it stands.
+fn check(sql: &Connection, session: &SessionId, last_n: Option<i64>, event: &Event) -> Result<(), Fault> {
+    match event {
+        Event::SessionOpened { parent, .. } => {
+            if last_n.is_some() {
+                return Err(Error::new(Code::Conflict, format!("The session {session} is there already.")).into());
+            }
+            // A child that opens late must not outlive the tree that was deleted meanwhile.
+            match parent {
+                Some(parent) if self::last_n(sql, parent)?.is_none() => Err(unknown_session(parent.as_str()).into()),
+                _ => Ok(()),
+            }
+        }
+        _ if last_n.is_none() => Err(unknown_session(session.as_str()).into()),
+        Event::TaskStarted { task, .. } if task_status(sql, task)?.is_some() => {
+            Err(Error::new(Code::Conflict, format!("The task {task} was started already.")).into())
+        }
+        Event::TaskSettled { task, status, .. } => match task_status(sql, task)? {
+            Some((owner, _)) if owner != session.as_str() => {
+                Err(Error::new(Code::NotYours, format!("The task {task} belongs to another session.")).into())
+            }
+            Some(_) if !status.is_terminal() => Err(Error::new(
+                Code::BadRequest,
+                format!("A task does not settle as {}: that is no end.", status.word()),
+            )
+            .into()),
+            Some((_, true)) => {
+                Err(Error::new(Code::Conflict, format!("The task {task} has ended already; its first end stands."))
+                    .into())
+            }
+            Some((_, false)) => Ok(()),
+            None => Err(unknown_task(task.as_str()).into()),
+        },
+        _ => Ok(()),
+    }
+}
+
+/// The owner of a task, and whether it has settled.
+fn task_status(sql: &Connection, task: &TaskId) -> rusqlite::Result<Option<(String, bool)>> {
+    sql.prepare_cached("SELECT owner, settled IS NOT NULL FROM task WHERE id = ?1")?
+        .query_row([task.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()
+}
+
+/// Gives the task an id and appends its start.
+pub(super) fn start_task(writing: &Writing, draft: &TaskDraft) -> Result<(TaskId, Recorded), Fault> {
+    let number: i64 = writing
+        .sql
+        .prepare_cached(
+            "INSERT INTO counter (kind, n) VALUES (?1, 1) ON CONFLICT (kind) DO UPDATE SET n = n + 1 RETURNING n",
+        )?
+        .query_row([&draft.kind], |row| row.get(0))?;
+    let task = TaskId(format!("{}-{number}", draft.kind));
+    let started = Event::TaskStarted {
+        task: task.clone(),
+        task_kind: draft.kind.clone(),
+        label: draft.label.clone(),
+        child: draft.child.clone(),
+        call: draft.call.clone(),
+    };
+    let batch = last_seq(writing.sql)? + 1;
+    Ok((task, one(writing, &draft.owner, None, batch, &started)?))
+}
+
+/// Keeps what a reply has said so far, while it is awaited.
+pub(super) fn checkpoint(writing: &Writing, session: &SessionId, step: u32, blocks: &[Block]) -> Result<(), Fault> {
+    let asking: Option<Option<u32>> = writing
+        .sql
+        .prepare_cached("SELECT asking FROM session WHERE id = ?1")?
+        .query_row([session.as_str()], |row| row.get(0))
+        .optional()?;
+    let Some(asking) = asking else { return Err(unknown_session(session.as_str()).into()) };
+    // A late one, after the reply is in the log, would come back as a second reply.
+    if asking == Some(step) {
+        writing
+            .sql
+            .prepare_cached("INSERT OR REPLACE INTO partial (session, step, blocks) VALUES (?1, ?2, ?3)")?
+            .execute(params![session.as_str(), step, serde_json::to_string(blocks)?])?;
+    }
+    Ok(())
+}
+
+/// Removes the sessions and everything of them.
+pub(super) fn delete(writing: &Writing, sessions: &[SessionId]) -> Result<(), Fault> {
+    for session in sessions {
+        // Tasks, notices and open calls go with the session.
+        for statement in [
+            "DELETE FROM session WHERE id = ?1",
+            "DELETE FROM partial WHERE session = ?1",
+            "DELETE FROM event WHERE session = ?1",
+        ] {
+            writing.sql.prepare_cached(statement)?.execute([session.as_str()])?;
+        }
+    }
+    writing.wake.set(true);
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! Opening: what is there is looked at before anything is changed.
+
+use super::fault::{Fault, damaged, refused, unwritable};
+use crate::error::{Code, Error, Result};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The changes that made the schema, oldest first. `PRAGMA user_version` counts those that a store has.
+const MIGRATIONS: &[&str] = &[include_str!("001.sql")];
+
+/// How long SQLite itself waits for another process before it says that the store is locked.
+pub(super) const BUSY: Duration = Duration::from_secs(1);
+
+/// What the write-ahead log is cut back to when it starts over, in bytes.
+pub(super) const WAL_KEPT: u64 = 4 * 1024 * 1024;
+
+/// A store file up to this size is checked for damage as a whole when it is opened, in bytes; of a larger one only
+/// the projections are, so that the start stays fast. Damage elsewhere is told when it is met.
+const CHECKED_WHOLE: u64 = 64 * 1024 * 1024;
+
+/// The file beside `path` that holds what was committed and not yet folded back.
+pub(super) fn wal(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-wal");
+    name.into()
+}
+
+/// Makes the folder and the store where they are absent, refuses what must be left alone, and migrates the rest.
+/// Answers the connection that writes, and the store's id.
+pub(super) fn writer(path: &Path, new_id: &str) -> Result<(Connection, String)> {
+    if let Some(folder) = path.parent() {
+        make_folder(folder).map_err(|error| refused(folder, error))?;
+    }
+    let size = size(path)?;
+    if size > 0 {
+        inspect(path, size)?;
+    } else if self::size(&wal(path))? > 0 {
+        // SQLite would take the file for a new one and throw the rest away.
+        return Err(damaged(path, "it is empty or missing, but what was written to it last is still there"));
+    }
+    make_file(path).map_err(|error| refused(path, error))?;
+    prepare(path, new_id).map_err(|fault| fault.told(path))
+}
+
+/// A connection that cannot write.
+pub(super) fn reader(path: &Path) -> rusqlite::Result<Connection> {
+    let connection =
+        Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(BUSY)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
+}
+
+/// A connection that leaves no trace: while there is no write-ahead log, SQLite is told that the file does not change,
+/// and then makes no files of its own beside it.
+fn spectator(path: &Path) -> rusqlite::Result<Connection> {
+    if wal(path).exists() {
+        return reader(path);
+    }
+    let mut uri = "file:".to_owned();
+    if cfg!(windows) {
+        uri.push('/');
+    }
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'\\' if cfg!(windows) => uri.push('/'),
+            b'/' | b':' | b'.' | b'-' | b'_' => uri.push(char::from(*byte)),
+            byte if byte.is_ascii_alphanumeric() => uri.push(char::from(*byte)),
+            byte => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri.push_str("?immutable=1");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    // Not every path of every system can be told as a URI.
+    Connection::open_with_flags(uri, flags).or_else(|_| reader(path))
+}
+
+fn size(path: &Path) -> Result<u64> {
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => Ok(metadata.len()),
+        Ok(_) => Err(unwritable(path, "it is not a file")),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(refused(path, error)),
+    }
+}
+
+/// Looks at a store that is there, without the power to change it.
+fn inspect(path: &Path, size: u64) -> Result<()> {
+    let look = || -> Result<(usize, bool, Option<String>), Fault> {
+        let connection = spectator(path)?;
+        let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        let version = usize::try_from(version).unwrap_or(usize::MAX);
+        let bare = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))? == 0;
+        if version == 0 || version > MIGRATIONS.len() {
+            return Ok((version, bare, None));
+        }
+        let tables = if size <= CHECKED_WHOLE { &[""][..] } else { &["(session)", "(call)", "(task)", "(notice)"] };
+        for table in tables {
+            let found: String = connection.query_row(&format!("PRAGMA quick_check{table}"), [], |row| row.get(0))?;
+            if found != "ok" {
+                return Ok((version, bare, Some(found)));
+            }
+        }
+        Ok((version, bare, None))
+    };
+    let (version, bare, damage) = look().map_err(|fault| fault.told(path))?;
+    let shown = path.display();
+    if version > MIGRATIONS.len() {
+        let known = MIGRATIONS.len();
+        return Err(Error::new(
+            Code::Store,
+            format!(
+                "{shown} was made by a newer Coppice (store version {version}, this one reads {known}). Update \
+                 Coppice, or choose another folder with --data."
+            ),
+        ));
+    }
+    if version == 0 && !bare {
+        return Err(Error::new(
+            Code::Store,
+            format!(
+                "{shown} is a database of another program. It was left as it is: choose another folder with --data."
+            ),
+        ));
+    }
+    match damage {
+        Some(what) => Err(damaged(path, &what)),
+        None => Ok(()),
+    }
+}
+
+fn prepare(path: &Path, new_id: &str) -> Result<(Connection, String), Fault> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    // What is deleted is overwritten: a deleted conversation does not stay in the file.
+    connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
+    let kept = i64::try_from(WAL_KEPT).unwrap_or(i64::MAX);
+    connection.pragma_update_and_check(None, "journal_size_limit", kept, |_| Ok(()))?;
+    migrate(&mut connection, new_id)?;
+    let id = connection.query_row("SELECT value FROM meta WHERE name = 'id'", [], |row| row.get(0)).optional()?;
+    match id {
+        Some(id) => Ok((connection, id)),
+        None => Err(damaged(path, "its id is gone").into()),
+    }
+}
+
+fn migrate(connection: &mut Connection, new_id: &str) -> Result<(), Fault> {
+    let version = |connection: &Connection| -> rusqlite::Result<usize> {
+        let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        Ok(usize::try_from(version).unwrap_or(usize::MAX))
+    };
+    if version(connection)? >= MIGRATIONS.len() {
+        return Ok(());
+    }
+    let migration = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Asked again: another process may have migrated while this one waited for its turn.
+    let from = version(&migration)?;
+    for change in MIGRATIONS.iter().skip(from) {
+        migration.execute_batch(change)?;
+    }
+    if from == 0 {
+        migration.execute("INSERT INTO meta (name, value) VALUES ('id', ?1)", [new_id])?;
+    }
+    migration.pragma_update(None, "user_version", i64::try_from(MIGRATIONS.len().max(from)).unwrap_or(i64::MAX))?;
+    migration.commit()?;
+    Ok(())
+}
+
+#[cfg(unix)]
+fn make_folder(folder: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+#[cfg(not(unix))]
+fn make_folder(folder: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(folder)
+}
+
+/// Makes the file for its owner alone; SQLite gives the files beside it the same rights. Opening it for writing finds
+/// out whether it can be written: SQLite would quietly open it for reading only.
+#[cfg(unix)]
+fn make_file(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+    let file = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    if file.metadata()?.permissions().mode() & 0o077 != 0 {
+        file.set_permissions(fs::Permissions::from_mode(0o600))?;
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn make_file(path: &Path) -> std::io::Result<()> {
+    fs::OpenOptions::new().write(true).create(true).truncate(false).open(path).map(|_| ())
+}

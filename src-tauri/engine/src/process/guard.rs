@@ -1,0 +1,86 @@
+//! How a command is started: behind a guard, so that it cannot reach the app and cannot outlive it.
+//!
+//! The guard is a small shell that leads a session of its own. It is the command's parent, so `kill $PPID` and
+//! `kill 0` meet the guard and never the app. It holds one end of a lifeline, a socket whose other end only the app
+//! holds: over it the guard tells the exit status, and when the app dies, however it dies, a watcher in the same group
+//! reads the end of the lifeline and kills the group.
+
+use super::Plan;
+use std::collections::BTreeSet;
+use std::io;
+
+/// The variable that names the tree of a process.
+pub(super) const MARKER: &str = "COPPICE_TASK";
+
+/// The variable that only the guard carries: it is taken away before the command starts.
+pub(super) const GUARD: &str = "COPPICE_GUARD";
+
+/// What was started.
+pub(super) struct Started {
+    pub child: Child,
+    pub pid: u32,
+    /// The lifeline. A line from the guard is the exit status; a line to it dismisses it.
+    pub line: Line,
+    /// The output of everything in the tree.
+    pub output: Output,
+}
+
+pub(super) type Child = Box<dyn process_wrap::tokio::ChildWrapper>;
+#[cfg(unix)]
+pub(super) type Line = tokio::net::UnixStream;
+#[cfg(unix)]
+pub(super) type Output = tokio::net::unix::pipe::Receiver;
+#[cfg(not(unix))]
+pub(super) type Line = tokio::io::DuplexStream;
+#[cfg(not(unix))]
+pub(super) type Output = tokio::io::DuplexStream;
+
+/// The guard. Descriptor 3 is the lifeline, 4 the output; the command gets neither. The traps keep the guard alive
+/// when the command signals its parent or its group; the command itself starts with the default for every signal.
+/// The subshell that becomes the command keeps the guard's own remarks ("Terminated") out of the output.
+#[cfg(unix)]
+const SCRIPT: &str = r#"
+exec 3<&0 4>&1 </dev/null >/dev/null 2>&1
+unset COPPICE_GUARD
+trap : HUP INT QUIT TERM
+(trap '' HUP INT QUIT TERM; exec 4>&-; read -r _ <&3 || kill -9 0) &
+(exec "$@" 3<&- >&4 2>&4 4>&-)
+status=$?
+trap '' HUP INT QUIT TERM
+exec 4>&-
+echo "$status" >&3
+wait
+"#;
+
+#[cfg(unix)]
+pub(super) fn start(plan: &Plan, marker: &str, hidden: &BTreeSet<String>) -> io::Result<Started> {
+    use process_wrap::tokio::{CommandWrap, ProcessSession};
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+    use std::process::Stdio;
+
+    let (reader, writer) = io::pipe()?;
+    let (ours, theirs) = UnixStream::pair()?;
+    ours.set_nonblocking(true)?;
+    let errors = writer.try_clone()?;
+    let mut command = CommandWrap::with_new("/bin/sh", |command| {
+        command.arg("-c").arg(SCRIPT).arg("sh").arg(&plan.program).args(&plan.args);
+        command.current_dir(&plan.cwd).env(MARKER, marker).env(GUARD, "1");
+        for name in hidden {
+            command.env_remove(name);
+        }
+        command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(writer).stderr(errors);
+    });
+    // The session's own wrapper waits for every process of the group; the guard alone is what is waited for here.
+    let child = command.wrap(ProcessSession).spawn()?.into_inner();
+    // The command holds our ends of its pipes until it is dropped; the output would never close.
+    drop(command);
+    let pid = child.id().ok_or_else(|| io::Error::other("the process ended before it had a pid"))?;
+    let output = Output::from_owned_fd(OwnedFd::from(reader))?;
+    Ok(Started { child, pid, line: Line::from_std(ours)?, output })
+}
+
+#[cfg(not(unix))]
+pub(super) fn start(_plan: &Plan, _marker: &str, _hidden: &BTreeSet<String>) -> io::Result<Started> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "commands need a Unix system; nothing was started"))
+}

@@ -1,0 +1,275 @@
+//! The system's table of processes: who lives, who belongs to whom, and signals that never reach a reused pid.
+//!
+//! On Linux it is `/proc`. Elsewhere only the process groups that are asked about can be seen: what left its group is
+//! out of sight there.
+
+use super::guard::{GUARD, MARKER};
+use crate::event::ReceiptProcess;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
+
+/// Whether single processes can be told apart, and the guard from the command.
+pub(super) const SEES_PROCESSES: bool = cfg!(target_os = "linux");
+
+/// Kernel ticks per second in `/proc`: part of Linux's interface to programs, the same on every current platform.
+const TICK_MS: i64 = 10;
+
+/// How far two readings of one start time may lie apart: the clock of the boot is corrected while the system runs.
+const START_TOLERANCE_MS: i64 = 2000;
+
+/// A process beyond doubt: a pid alone is reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Identity {
+    /// Start time in ticks since boot.
+    pub started: u64,
+    pub pid: u32,
+}
+
+/// A process as the table shows it.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub id: Identity,
+    parent: u32,
+    group: u32,
+    /// It has ended and only waits for its parent to notice.
+    dead: bool,
+    /// The tree that its environment names.
+    pub marker: Option<String>,
+    /// Whether it is a guard rather than a command.
+    pub guard: bool,
+}
+
+impl Identity {
+    pub fn receipt(self, gone: bool) -> ReceiptProcess {
+        let started_at =
+            boot_ms().saturating_add(i64::try_from(self.started).unwrap_or(i64::MAX).saturating_mul(TICK_MS));
+        ReceiptProcess { pid: self.pid, started_at, gone }
+    }
+}
+
+/// What counts as one tree, or as several that end together.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Target {
+    /// Markers, complete.
+    pub markers: BTreeSet<String>,
+    /// Beginnings of markers.
+    pub prefixes: Vec<String>,
+    /// Process groups. A group counts only while a process in it is known otherwise: its number may be reused.
+    pub groups: Vec<u32>,
+    /// Processes that were seen in it, and whether each is a guard.
+    pub seen: BTreeMap<Identity, bool>,
+}
+
+impl Target {
+    fn names(&self, marker: &str) -> bool {
+        self.markers.contains(marker) || self.prefixes.iter().any(|prefix| marker.starts_with(prefix.as_str()))
+    }
+
+    /// Looks for everything of the target that lives now, and remembers it. Answers what is new and what lives.
+    pub fn look(&mut self) -> Vec<Row> {
+        let rows = snapshot(&self.groups);
+        let members = self.members(&rows);
+        for row in &members {
+            let guard = self.seen.entry(row.id).or_insert(row.guard);
+            // A child of the guard looks like the guard until it becomes the command.
+            *guard &= row.guard;
+        }
+        members
+    }
+
+    /// The living processes of the target: those that carry its marker, that were seen in it before, that share a
+    /// group with one of these, and what descends from them. Never this process or what it descends from.
+    pub fn members(&self, rows: &[Row]) -> Vec<Row> {
+        let spared = own_line(rows);
+        let candidates: Vec<&Row> = rows.iter().filter(|row| !spared.contains(&row.id.pid)).collect();
+        let mut pids: BTreeSet<u32> = candidates
+            .iter()
+            .filter(|row| {
+                self.seen.contains_key(&row.id) || row.marker.as_deref().is_some_and(|marker| self.names(marker))
+            })
+            .map(|row| row.id.pid)
+            .collect();
+        loop {
+            let groups: BTreeSet<u32> = candidates
+                .iter()
+                .filter(|row| pids.contains(&row.id.pid) && self.groups.contains(&row.group))
+                .map(|row| row.group)
+                .collect();
+            let before = pids.len();
+            for row in &candidates {
+                if pids.contains(&row.parent) || groups.contains(&row.group) {
+                    pids.insert(row.id.pid);
+                }
+            }
+            if pids.len() == before {
+                break;
+            }
+        }
+        candidates.into_iter().filter(|row| pids.contains(&row.id.pid) && !row.dead).cloned().collect()
+    }
+}
+
+/// This process and everything it descends from.
+fn own_line(rows: &[Row]) -> BTreeSet<u32> {
+    let parents: BTreeMap<u32, u32> = rows.iter().map(|row| (row.id.pid, row.parent)).collect();
+    let mut line = BTreeSet::new();
+    let mut next = Some(std::process::id());
+    while let Some(pid) = next {
+        next = if line.insert(pid) { parents.get(&pid).copied() } else { None };
+    }
+    line
+}
+
+/// Looks again at a process that was told of earlier: it is gone when no process of this pid started then.
+pub(super) fn look_again(process: ReceiptProcess) -> ReceiptProcess {
+    let alive = row(process.pid).is_some_and(|row| {
+        !row.dead && row.id.receipt(false).started_at.abs_diff(process.started_at) <= START_TOLERANCE_MS.unsigned_abs()
+    });
+    ReceiptProcess { gone: !alive, ..process }
+}
+
+/// Whether exactly this process lives.
+pub(super) fn lives(id: Identity) -> bool {
+    row(id.pid).is_some_and(|row| row.id == id && !row.dead)
+}
+
+/// The identity of the process that has this pid now.
+pub(super) fn identify(pid: u32) -> Option<Identity> {
+    row(pid).map(|row| row.id)
+}
+
+#[cfg(target_os = "linux")]
+pub(super) fn boot() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn boot() -> String {
+    String::new()
+}
+
+/// When the system started, in milliseconds since the epoch; read once, so that one process always has one start time.
+fn boot_ms() -> i64 {
+    static BOOT: OnceLock<i64> = OnceLock::new();
+    *BOOT.get_or_init(|| {
+        let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+        let seconds =
+            stat.lines().find_map(|line| line.strip_prefix("btime ")).and_then(|text| text.trim().parse().ok());
+        seconds.map_or(0, |seconds: i64| seconds.saturating_mul(1000))
+    })
+}
+
+/// The command line of a process, for people.
+pub(super) fn command_line(pid: u32) -> String {
+    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words: Vec<_> = bytes.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
+    crate::tool::cut(words.join(" ").trim(), 200).to_owned()
+}
+
+#[cfg(target_os = "linux")]
+pub(super) fn snapshot(_groups: &[u32]) -> Vec<Row> {
+    let Ok(folder) = std::fs::read_dir("/proc") else { return Vec::new() };
+    folder.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter_map(row).collect()
+}
+
+/// The table's row of a pid. None when there is none: processes end while they are looked at.
+#[cfg(target_os = "linux")]
+fn row(pid: u32) -> Option<Row> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The name stands in parentheses and may itself hold spaces and parentheses; what follows the last one is regular.
+    let end = stat.iter().rposition(|byte| *byte == b')')?;
+    let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
+    let small = |index: usize| number(index).and_then(|number| u32::try_from(number).ok());
+    let dead = matches!(*fields.first()?, "Z" | "X" | "x");
+    // Other users' environments cannot be read, and are not ours.
+    let environment = if dead { Vec::new() } else { std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default() };
+    let variable = |name: &str| {
+        environment.split(|byte| *byte == 0).find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+    };
+    Some(Row {
+        id: Identity { started: number(19)?, pid },
+        parent: small(1)?,
+        group: small(2).unwrap_or(0),
+        dead,
+        marker: variable(MARKER).map(|value| String::from_utf8_lossy(value).into_owned()),
+        guard: variable(GUARD).is_some(),
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn snapshot(groups: &[u32]) -> Vec<Row> {
+    groups.iter().filter_map(|group| row(*group)).collect()
+}
+
+/// A group stands for all its processes, under the pid of its leader.
+#[cfg(all(unix, not(target_os = "linux")))]
+fn row(pid: u32) -> Option<Row> {
+    rustix::process::test_kill_process_group(raw(pid)?).ok()?;
+    Some(Row { id: Identity { started: 0, pid }, parent: 0, group: pid, dead: false, marker: None, guard: false })
+}
+
+#[cfg(not(unix))]
+fn row(_pid: u32) -> Option<Row> {
+    None
+}
+
+/// What is sent to a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Signal {
+    /// It is asked to end.
+    Ask,
+    /// It stands still, so that it cannot make new ones.
+    Freeze,
+    /// It ends.
+    Kill,
+}
+
+#[cfg(unix)]
+fn raw(pid: u32) -> Option<rustix::process::Pid> {
+    rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)
+}
+
+/// Signals exactly this process: it is held by a descriptor first and looked at again then, so that a pid that was
+/// reused in between is left alone. An error means that it is gone already or not ours to signal; the next look tells.
+#[cfg(target_os = "linux")]
+pub(super) fn signal(id: Identity, signal: Signal) {
+    use rustix::process::{PidfdFlags, Signal as Raw, kill_process, pidfd_open, pidfd_send_signal};
+    let Some(pid) = raw(id.pid) else { return };
+    let held = pidfd_open(pid, PidfdFlags::empty());
+    if !lives(id) {
+        return;
+    }
+    let send = |raw| match &held {
+        Ok(held) => pidfd_send_signal(held, raw),
+        // A kernel before 5.3 has no such descriptors; the look just before is the guard then.
+        Err(rustix::io::Errno::NOSYS) => kill_process(pid, raw),
+        Err(error) => Err(*error),
+    };
+    let sent = match signal {
+        // What stands still cannot hear: it is woken too.
+        Signal::Ask => send(Raw::TERM).and_then(|()| send(Raw::CONT)),
+        Signal::Freeze => send(Raw::STOP),
+        Signal::Kill => send(Raw::KILL),
+    };
+    if let Err(error) = sent {
+        tracing::debug!(pid = id.pid, %error, "a signal did not arrive");
+    }
+}
+
+#[cfg(all(unix, not(target_os = "linux")))]
+pub(super) fn signal(id: Identity, signal: Signal) {
+    use rustix::process::{Signal as Raw, kill_process_group};
+    let raw_signal = match signal {
+        Signal::Ask => Raw::TERM,
+        Signal::Freeze => Raw::STOP,
+        Signal::Kill => Raw::KILL,
+    };
+    if let Some(Err(error)) = raw(id.pid).map(|group| kill_process_group(group, raw_signal)) {
+        tracing::debug!(pid = id.pid, %error, "a signal did not arrive");
+    }
+}
+
+#[cfg(not(unix))]
+pub(super) fn signal(_id: Identity, _signal: Signal) {}

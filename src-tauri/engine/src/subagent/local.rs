@@ -1,0 +1,113 @@
+//! Children inside this process: a session of their own, driven by an agent for one turn at a time.
+
+use super::{Message, Provider, Resume, Resumes, Run, Start};
+use crate::agent::{Activation, Agent, Agents, Done, Role};
+use crate::error::{Code, Error, Result};
+use crate::event::{Descriptor, Event, Party, TurnEnd};
+use crate::id::{SessionId, TaskId};
+use crate::log::{Entry, Log};
+use crate::task::{Cause, lock};
+use async_trait::async_trait;
+use std::sync::{Arc, Mutex};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+/// The provider `spawn`: a fresh child that knows only its prompt.
+pub struct Spawn {
+    log: Log,
+    agents: Agents,
+}
+
+impl Spawn {
+    /// A provider whose children live among `agents`.
+    pub fn new(log: Log, agents: Agents) -> Self {
+        Self { log, agents }
+    }
+
+    async fn activate(
+        &self,
+        child: &SessionId,
+        descriptor: &Descriptor,
+        task: Option<TaskId>,
+        cancel: CancellationToken,
+    ) -> Result<Arc<dyn Run>> {
+        let role = Role {
+            persona: descriptor.persona.clone(),
+            tools: descriptor.tools.clone(),
+            activation: Some(Activation { task, cancel }),
+        };
+        let (agent, done) = self.agents.activate(child, role).await?;
+        Ok(Arc::new(LocalRun { agents: self.agents.clone(), agent, done: Mutex::new(Some(done)) }))
+    }
+}
+
+#[async_trait]
+impl Provider for Spawn {
+    fn name(&self) -> &'static str {
+        "spawn"
+    }
+
+    async fn start(&self, start: Start) -> Result<Arc<dyn Run>> {
+        let Start { child, parent, descriptor, prompt, task, cancel } = start;
+        if cancel.is_cancelled() {
+            return Err(Error::new(Code::Conflict, "It was stopped before it began."));
+        }
+        let opened = Event::SessionOpened {
+            parent: Some(parent.session),
+            root: parent.root,
+            depth: parent.depth + 1,
+            title: descriptor.label.clone(),
+            label: Some(descriptor.label.clone()),
+            provider: Some(descriptor.provider.clone()),
+            model: descriptor.model.clone(),
+            mode: parent.mode,
+            cwd: parent.cwd,
+        };
+        let asked = Event::MessageAccepted { from: Party::Parent, text: prompt, task: task.clone() };
+        let events = vec![opened, Event::Described(descriptor.clone()), asked];
+        self.log.write(vec![Entry::new(&child, events)]).await?;
+        self.activate(&child, &descriptor, task, cancel).await
+    }
+
+    fn resumes(&self) -> Option<&dyn Resumes> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl Resumes for Spawn {
+    async fn resume(&self, resume: Resume) -> Result<Arc<dyn Run>> {
+        let Resume { child, descriptor, message, task, cancel } = resume;
+        let asked = Event::MessageAccepted { from: message.from, text: message.text, task: Some(task.clone()) };
+        let entry = Entry { session: child.clone(), key: message.key, events: vec![asked] };
+        self.log.write(vec![entry]).await?;
+        self.activate(&child, &descriptor, Some(task), cancel).await
+    }
+}
+
+struct LocalRun {
+    agents: Agents,
+    agent: Arc<Agent>,
+    done: Mutex<Option<oneshot::Receiver<Done>>>,
+}
+
+#[async_trait]
+impl Run for LocalRun {
+    async fn result(&self) -> Done {
+        let ended =
+            || Done { end: TurnEnd::Failed, detail: Some("it ended without a word".to_owned()), text: String::new() };
+        let done = lock(&self.done).take();
+        match done {
+            Some(done) => done.await.unwrap_or_else(|_| ended()),
+            None => ended(),
+        }
+    }
+
+    async fn steer(&self, message: Message) -> Result<i64> {
+        self.agent.post(message.from, message.text, message.key).await
+    }
+
+    async fn dispose(&self, cause: Cause) {
+        self.agents.dispose(&self.agent, cause).await;
+    }
+}

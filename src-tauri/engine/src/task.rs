@@ -1,0 +1,480 @@
+//! Background tasks: one unit of work with one result, an owner, and a status that never lies.
+//!
+//! A start checks first everything that can fail, reserves, commits, and only then runs the producer's starter; so
+//! nothing works without an id that can be collected, and a refused start leaves nothing behind. The end is recorded
+//! once, together with the notice that it owes; what comes later is ignored.
+
+use crate::config::Limits;
+use crate::error::{Code, Error, Result};
+use crate::event::{Event, Party, TaskStatus};
+use crate::id::{AgentId, CallId, Owner, SessionId, TaskId};
+use crate::log::{Log, TaskDraft};
+use crate::output::OutputLog;
+use crate::scope::Scope;
+use crate::view::TaskView;
+use futures::future::BoxFuture;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// The longest that a wait may take.
+pub const MAX_WAIT: Duration = Duration::from_secs(600);
+/// How long a wait takes when nothing is said.
+pub const DEFAULT_WAIT: Duration = Duration::from_secs(30);
+/// How long after the polite and the forced stop a producer may take to settle, before it counts as not stopped.
+const CANCEL_MARGIN: Duration = Duration::from_secs(10);
+
+/// All background tasks of this engine. Clones share them.
+#[derive(Clone)]
+pub struct Tasks(Arc<Inner>);
+
+struct Inner {
+    log: Log,
+    limits: Limits,
+    outputs: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    owners: HashMap<AgentId, Attached>,
+    live: HashMap<TaskId, Arc<Live>>,
+    cursors: HashMap<TaskId, u64>,
+}
+
+struct Attached {
+    scope: Scope,
+    mailbox: Arc<dyn Mailbox>,
+    places: u32,
+    closing: bool,
+}
+
+struct Live {
+    id: TaskId,
+    owner: Owner,
+    cancel: CancellationToken,
+    /// The first cause that was given; it decides what the end is called.
+    cause: Mutex<Option<Cause>>,
+    output: Arc<OnceLock<OutputLog>>,
+    settled: watch::Sender<bool>,
+}
+
+/// Hears that a notice is owed. The agent's mailbox implements it.
+pub trait Mailbox: Send + Sync {
+    /// A task of this agent has ended and its notice is in the log.
+    fn notice_owed(&self);
+}
+
+/// What is to be started.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// The exact live agent that it belongs to.
+    pub owner: Owner,
+    /// `bash` or `subagent`.
+    pub kind: &'static str,
+    /// What it does, for people.
+    pub label: String,
+    /// The child session that it activates.
+    pub child: Option<SessionId>,
+    /// The tool call that starts it.
+    pub call: Option<CallId>,
+}
+
+/// What a starter is given.
+pub struct Start {
+    /// The task's id.
+    pub id: TaskId,
+    /// Fires when the task is to end.
+    pub cancel: CancellationToken,
+    /// The folder of its output log, which need not exist.
+    pub output_dir: PathBuf,
+}
+
+/// What a starter gives back: work that has begun.
+pub struct Job {
+    /// Settles when the work is over and its resources are released. Never panics on purpose; a panic counts as a
+    /// failure.
+    pub done: BoxFuture<'static, End>,
+    /// Its output log, once it has one; never filled for a task whose only output is the final one.
+    pub output: Arc<OnceLock<OutputLog>>,
+    /// Runs after the end is on record.
+    pub after: Box<dyn FnOnce() + Send>,
+}
+
+/// How the work ended, before precedence is applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// A terminal status.
+    pub status: TaskStatus,
+    /// How, for people.
+    pub detail: Option<String>,
+    /// The final output.
+    pub output: Option<String>,
+}
+
+/// Why a task is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Somebody asked.
+    Asked(Party),
+    /// The agent that owns it is disposed.
+    OwnerEnded,
+    /// Coppice quits.
+    Quit,
+}
+
+impl Cause {
+    /// Who is told to have stopped it.
+    pub fn party(self) -> Party {
+        match self {
+            Self::Asked(party) => party,
+            Self::OwnerEnded | Self::Quit => Party::Runtime,
+        }
+    }
+
+    /// What it means one level down: what the owner stopped, its children's children know as stopped by the parent.
+    #[must_use]
+    pub fn below(self) -> Self {
+        match self {
+            Self::Asked(Party::Owner) => Self::Asked(Party::Parent),
+            other => other,
+        }
+    }
+}
+
+/// Who asks about a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// The person, who may act on every task.
+    Person,
+    /// A session, which may act on its own.
+    Session(SessionId),
+}
+
+/// What the model's own read of a task gave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// What is new since its last read, or the final output.
+    pub text: String,
+    /// The task as it stands.
+    pub task: TaskView,
+}
+
+impl Tasks {
+    /// The tasks of the store `log`; output logs stand in `outputs`.
+    pub fn new(log: Log, limits: Limits, outputs: PathBuf) -> Self {
+        Self(Arc::new(Inner { log, limits, outputs, state: Mutex::default() }))
+    }
+
+    /// Makes the agent able to own tasks, which run in `scope`, until it is disposed.
+    pub fn attach(&self, owner: &Owner, scope: Scope, mailbox: Arc<dyn Mailbox>) {
+        let attached = Attached { scope, mailbox, places: 0, closing: false };
+        self.state().owners.insert(owner.agent, attached);
+    }
+
+    /// Starts a task. `starter` runs exactly once, after everything that can fail; it must only begin the work.
+    pub async fn start(&self, spec: Spec, starter: impl FnOnce(Start) -> Job + Send) -> Result<TaskId> {
+        if spec.label.trim().is_empty() {
+            return Err(Error::new(Code::BadRequest, "A background task needs a label. Give a short description."));
+        }
+        let place = self.reserve(&spec.owner)?;
+        let draft = TaskDraft {
+            owner: spec.owner.session.clone(),
+            kind: spec.kind.to_owned(),
+            label: spec.label.clone(),
+            child: spec.child.clone(),
+            call: spec.call.clone(),
+        };
+        let (id, _) = self.0.log.start_task(draft).await?;
+        let cancel = CancellationToken::new();
+        let output_dir = self.0.outputs.join(id.as_str());
+        let job = starter(Start { id: id.clone(), cancel: cancel.clone(), output_dir });
+        let live = Arc::new(Live {
+            id: id.clone(),
+            owner: spec.owner.clone(),
+            cancel,
+            cause: Mutex::default(),
+            output: job.output.clone(),
+            settled: watch::channel(false).0,
+        });
+        let scope = {
+            let mut state = self.state();
+            state.live.insert(id.clone(), live.clone());
+            state.owners.get(&spec.owner.agent).map(|owner| (owner.scope.clone(), owner.closing))
+        };
+        let tasks = self.clone();
+        let settle = async move { tasks.settle(live, job, place).await };
+        match scope {
+            Some((scope, closing)) => {
+                scope.spawn(settle);
+                if closing {
+                    self.stop_live(&id, Cause::OwnerEnded, None).await?;
+                }
+            }
+            // The owner went away between the reservation and here: end the work, and wait until it is over.
+            None => {
+                self.stop_live(&id, Cause::OwnerEnded, None).await?;
+                settle.await;
+            }
+        }
+        Ok(id)
+    }
+
+    fn reserve(&self, owner: &Owner) -> Result<Place> {
+        let mut state = self.state();
+        let limit = self.0.limits.live_tasks_per_owner;
+        let attached = state.owners.get_mut(&owner.agent).filter(|attached| !attached.closing);
+        let Some(attached) = attached else {
+            return Err(Error::new(
+                Code::Conflict,
+                "The agent that would own this task is ending. Nothing was started.",
+            ));
+        };
+        if limit > 0 && attached.places >= limit {
+            let message = format!(
+                "{limit} background tasks of this session are alive, as many as it may have. Wait for one with \
+                 task_output, or end one with task_kill, then start again. Nothing was started."
+            );
+            return Err(Error::new(Code::Limit, message));
+        }
+        attached.places += 1;
+        Ok(Place { tasks: self.clone(), agent: owner.agent })
+    }
+
+    async fn settle(&self, live: Arc<Live>, job: Job, place: Place) {
+        let Job { done, output, after } = job;
+        let done = std::panic::AssertUnwindSafe(done);
+        let bound = self.0.limits.stop_grace() * 2 + CANCEL_MARGIN;
+        let overdue = async {
+            live.cancel.cancelled().await;
+            tokio::time::sleep(bound).await;
+        };
+        let end = tokio::select! {
+            end = futures::FutureExt::catch_unwind(done) => end.ok(),
+            () = overdue => Some(End::failed("did not stop")),
+        };
+        let end = end.unwrap_or_else(|| End::failed("Coppice met a defect while it ran"));
+        if let Some(output) = output.get() {
+            output.finish();
+        }
+        let cause = *lock(&live.cause);
+        let event = self.verdict(&live, end, cause);
+        self.record(&live, event).await;
+        {
+            let mut state = self.state();
+            state.live.remove(&live.id);
+        }
+        drop(place);
+        after();
+        live.settled.send_replace(true);
+        let mailbox =
+            self.state().owners.get(&live.owner.agent).filter(|owner| !owner.closing).map(|o| o.mailbox.clone());
+        if let Some(mailbox) = mailbox {
+            mailbox.notice_owed();
+        }
+    }
+
+    /// A kill that was asked for outranks how the work itself ended, unless the work could not be stopped.
+    fn verdict(&self, live: &Live, end: End, cause: Option<Cause>) -> Event {
+        let stopped = end.detail.as_deref() != Some("did not stop");
+        let (status, killed_by) = match cause {
+            Some(Cause::Asked(party)) if stopped => (TaskStatus::Killed, Some(party)),
+            Some(Cause::OwnerEnded) if stopped => (TaskStatus::Killed, Some(Party::Runtime)),
+            Some(Cause::Quit) if stopped => (TaskStatus::Interrupted, None),
+            _ => (end.status, None),
+        };
+        let detail = match cause {
+            Some(Cause::OwnerEnded) if stopped => Some("the agent that started it ended".to_owned()),
+            Some(Cause::Quit) if stopped => Some("Coppice was closed while it ran".to_owned()),
+            Some(Cause::Asked(_)) if stopped => None,
+            _ => end.detail,
+        };
+        // Its owner ended it, or is no more: nobody is left to be told.
+        let owes_notice = !matches!(cause, Some(Cause::Asked(Party::Owner) | Cause::OwnerEnded));
+        Event::TaskSettled { task: live.id.clone(), status, detail, killed_by, output: end.output, owes_notice }
+    }
+
+    /// Commits the end. The store may be busy or the disk full for a while: the end is kept until it can be written.
+    async fn record(&self, live: &Live, event: Event) {
+        let mut pause = Duration::from_millis(100);
+        loop {
+            match self.0.log.append(&live.owner.session, vec![event.clone()]).await {
+                Ok(_) => return,
+                Err(error) if error.code() == Code::Store => {
+                    tracing::error!(task = %live.id, %error, "the end of a task cannot be written yet");
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(Duration::from_secs(5));
+                }
+                Err(error) => {
+                    // Its session was deleted or the store is closed: there is nowhere left to write it.
+                    tracing::warn!(task = %live.id, %error, "the end of a task has no place to be written");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Asks a task to end and answers how it stands. A terminal task answers its status; nothing else happens.
+    pub async fn kill(&self, caller: &Caller, id: &TaskId, party: Party, reason: Option<String>) -> Result<TaskView> {
+        let task = self.get(caller, id).await?;
+        if !task.status.is_terminal() {
+            self.stop_live(id, Cause::Asked(party), reason).await?;
+        }
+        self.0.log.task(id).await
+    }
+
+    async fn stop_live(&self, id: &TaskId, cause: Cause, reason: Option<String>) -> Result<()> {
+        let Some(live) = self.state().live.get(id).cloned() else { return Ok(()) };
+        {
+            let mut earlier = lock(&live.cause);
+            if earlier.is_some() {
+                // The first cause stands.
+                return Ok(());
+            }
+            *earlier = Some(cause);
+        }
+        live.cancel.cancel();
+        let stopping = Event::TaskStopping { task: id.clone(), by: cause.party(), reason };
+        match self.0.log.append(&live.owner.session, vec![stopping]).await {
+            Err(error) if error.code() != Code::UnknownSession => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// One task, if the caller may see it.
+    pub async fn get(&self, caller: &Caller, id: &TaskId) -> Result<TaskView> {
+        let task = self.0.log.task(id).await?;
+        match caller {
+            Caller::Session(session) if *session != task.owner => {
+                let message = format!("Task {id} belongs to another session. task_list shows yours.");
+                Err(Error::new(Code::NotYours, message))
+            }
+            _ => Ok(task),
+        }
+    }
+
+    /// The tasks that a session owns, oldest first.
+    pub async fn list(&self, owner: &SessionId) -> Result<Vec<TaskView>> {
+        self.0.log.tasks(Some(owner)).await
+    }
+
+    /// Waits until the task has ended or the time is over, whichever is first. Neither is an error.
+    pub async fn wait(&self, caller: &Caller, id: &TaskId, timeout: Duration) -> Result<TaskView> {
+        let task = self.get(caller, id).await?;
+        let live = self.state().live.get(id).cloned();
+        if let Some(live) = live.filter(|_| !task.status.is_terminal()) {
+            let mut settled = live.settled.subscribe();
+            let ended = settled.wait_for(|settled| *settled);
+            if tokio::time::timeout(timeout.min(MAX_WAIT), ended).await.is_err() {
+                return self.0.log.task(id).await;
+            }
+        }
+        self.0.log.task(id).await
+    }
+
+    /// What the owner's model has not read yet of a task's output, at most `limit` bytes, or its final output.
+    pub async fn read_on(&self, owner: &SessionId, id: &TaskId, limit: usize) -> Result<Reading> {
+        let task = self.get(&Caller::Session(owner.clone()), id).await?;
+        let text = match self.output_log(id)? {
+            Some(output) => {
+                let from = self.state().cursors.get(id).copied().unwrap_or(0);
+                let slice = Scope::blocking(move || output.read(from, limit)).await?;
+                self.state().cursors.insert(id.clone(), slice.next);
+                let gap = if slice.dropped > 0 {
+                    format!("[{} bytes are no longer kept]\n", slice.dropped)
+                } else {
+                    String::new()
+                };
+                let more = slice.size.saturating_sub(slice.next);
+                let rest =
+                    if more > 0 { format!("\n[{more} more bytes: call task_output again]") } else { String::new() };
+                format!("{gap}{}{rest}", slice.text)
+            }
+            None => self.0.log.task_output(id).await?.unwrap_or_default(),
+        };
+        Ok(Reading { text, task })
+    }
+
+    /// The output log of a task, live or settled; none for a task that has only a final output.
+    pub fn output_log(&self, id: &TaskId) -> Result<Option<OutputLog>> {
+        if let Some(live) = self.state().live.get(id) {
+            return Ok(live.output.get().cloned());
+        }
+        let dir = self.0.outputs.join(id.as_str());
+        if dir.is_dir() { OutputLog::open(&dir).map(Some) } else { Ok(None) }
+    }
+
+    /// Why a live task was told to end; none while it was not.
+    pub fn cause(&self, id: &TaskId) -> Option<Cause> {
+        let live = self.state().live.get(id).cloned()?;
+        *lock(&live.cause)
+    }
+
+    /// Ids of the tasks that live on behalf of these sessions.
+    pub fn living(&self, owners: &[SessionId]) -> Vec<TaskId> {
+        let state = self.state();
+        let mut ids: Vec<TaskId> = state
+            .live
+            .values()
+            .filter(|live| owners.contains(&live.owner.session))
+            .map(|live| live.id.clone())
+            .collect();
+        ids.sort();
+        ids
+    }
+
+    /// Ends every task of an agent and waits until all are over. From here on it can start none.
+    pub async fn dispose(&self, owner: &Owner, cause: Cause) {
+        let live: Vec<Arc<Live>> = {
+            let mut state = self.state();
+            if let Some(attached) = state.owners.get_mut(&owner.agent) {
+                attached.closing = true;
+            }
+            state.live.values().filter(|live| live.owner == *owner).cloned().collect()
+        };
+        for live in &live {
+            if let Err(error) = self.stop_live(&live.id, cause, None).await {
+                tracing::error!(task = %live.id, %error, "a stop could not be recorded; the task is ended all the same");
+            }
+        }
+        for live in live {
+            let mut settled = live.settled.subscribe();
+            // The settlement has a deadline of its own; a closed channel means that it is over.
+            drop(settled.wait_for(|settled| *settled).await);
+        }
+        self.state().owners.remove(&owner.agent);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.0.state)
+    }
+}
+
+/// A place among an owner's live tasks, given back on drop.
+struct Place {
+    tasks: Tasks,
+    agent: AgentId,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(owner) = self.tasks.state().owners.get_mut(&self.agent) {
+            owner.places -= 1;
+        }
+    }
+}
+
+impl End {
+    /// The work failed.
+    pub fn failed(detail: impl Into<String>) -> Self {
+        Self { status: TaskStatus::Failed, detail: Some(detail.into()), output: None }
+    }
+}
+
+/// A panic while the lock was held leaves plain data behind: every critical section here only moves values.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

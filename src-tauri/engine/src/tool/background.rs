@@ -1,0 +1,73 @@
+//! Commands as background tasks: the bridge between the bash tool and the task runtime.
+
+use super::Call;
+use super::bash::{StartBackground, background};
+use crate::error::Result;
+use crate::event::TaskStatus;
+use crate::id::TaskId;
+use crate::process::{Plan, Processes};
+use crate::task::{End, Job, Spec, Start, Tasks};
+use async_trait::async_trait;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// How many bytes of a command's output are kept on disk: its beginning and its end.
+const OUTPUT_BOUND: u64 = 32 * 1024 * 1024;
+
+/// Starts commands as tasks of the agent that asks.
+pub struct BackgroundCommands {
+    tasks: Tasks,
+    processes: Processes,
+    grace: Duration,
+}
+
+impl BackgroundCommands {
+    /// Commands that run in `processes` and stay polite for `grace` when they are stopped.
+    pub fn new(tasks: Tasks, processes: Processes, grace: Duration) -> Self {
+        Self { tasks, processes, grace }
+    }
+}
+
+#[async_trait]
+impl StartBackground for BackgroundCommands {
+    async fn start(&self, call: &Call, plan: Plan, label: String) -> Result<TaskId> {
+        let spec =
+            Spec { owner: call.owner.clone(), kind: "bash", label, child: None, call: Some(call.id.clone()) };
+        let (processes, grace) = (self.processes.clone(), self.grace);
+        let starter = move |start: Start| {
+            let output = Arc::new(OnceLock::new());
+            let slot = output.clone();
+            let done = async move {
+                let Start { id, cancel, output_dir } = start;
+                let plan = Plan { name: id.to_string(), ..plan };
+                match background::start_background(&processes, plan, &output_dir, OUTPUT_BOUND, cancel, grace).await {
+                    Ok(begun) => {
+                        // The slot is filled here and nowhere else.
+                        drop(slot.set(begun.output));
+                        end_of(begun.done.await)
+                    }
+                    Err(error) => End::failed(error.message()),
+                }
+            };
+            Job { done: Box::pin(done), output, after: Box::new(|| {}) }
+        };
+        self.tasks.start(spec, starter).await
+    }
+}
+
+fn end_of(end: background::BackgroundEnd) -> End {
+    let alive = end.ended.as_ref().map_or(0, |ended| ended.processes.iter().filter(|process| !process.gone).count());
+    if alive > 0 {
+        return End::failed("did not stop");
+    }
+    let (status, detail) = match end.exit {
+        Some(exit) => match (exit.code, exit.signal) {
+            (Some(0), _) => (TaskStatus::Completed, "exit 0".to_owned()),
+            (Some(code), _) => (TaskStatus::Failed, format!("exit {code}")),
+            (None, Some(signal)) => (TaskStatus::Failed, format!("ended by signal {signal}")),
+            (None, None) => (TaskStatus::Failed, "ended without an exit status".to_owned()),
+        },
+        None => (TaskStatus::Failed, "ended without an exit status".to_owned()),
+    };
+    End { status, detail: Some(detail), output: None }
+}

@@ -1,0 +1,107 @@
+//! The tools by which a model talks to its children.
+
+use super::{Call, MAX_RESULT, Outcome, Tool, arguments, cut};
+use crate::control::Control;
+use crate::error::Result;
+use crate::event::{Party, Route};
+use crate::id::SessionId;
+use crate::llm::ToolSpec;
+use crate::log::Log;
+use crate::subagent::Message;
+use crate::view::SessionState;
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// Sends a message to a child.
+pub struct SendMessage(pub Control);
+
+/// Lists the children of the session.
+pub struct ListAgents(pub Log);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    child_id: SessionId,
+    message: String,
+}
+
+#[async_trait]
+impl Tool for SendMessage {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "send_message".to_owned(),
+            description: "Sends a message to one of your background children. It joins the child's running turn \
+                          (steered), or wakes the child with its whole history as a new task (started). A failure \
+                          means that nothing was delivered."
+                .to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": { "child_id": { "type": "string" }, "message": { "type": "string" } },
+                "required": ["child_id", "message"],
+            }),
+        }
+    }
+
+    async fn run(&self, call: &Call, args: Value) -> Outcome {
+        let args: Args = match arguments(args) {
+            Ok(args) => args,
+            Err(outcome) => return outcome,
+        };
+        let message = Message { from: Party::Parent, text: args.message, key: None };
+        match self.0.send(&call.owner, &args.child_id, message).await {
+            Ok(sent) => {
+                let text = match sent.route {
+                    Route::Steered => format!("steered: it joins the running turn of task {}.", sent.task),
+                    Route::Started => format!("started: it woke the child as task {}.", sent.task),
+                };
+                Outcome::ok(text).with(json!({ "task": sent.task, "child": args.child_id, "route": sent.route }))
+            }
+            Err(error) => Outcome::fail(error.message()),
+        }
+    }
+}
+
+#[async_trait]
+impl Tool for ListAgents {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "list_agents".to_owned(),
+            description: "Lists your children, one line each: id, status, label. A running child can be steered; a \
+                          ready one has ended and can be resumed, both by send_message."
+                .to_owned(),
+            parameters: json!({ "type": "object", "properties": {} }),
+        }
+    }
+
+    async fn run(&self, call: &Call, _args: Value) -> Outcome {
+        match self.lines(&call.owner.session).await {
+            Ok(lines) if lines.is_empty() => Outcome::ok("You have no children."),
+            Ok(lines) => Outcome::ok(cut(&lines.join("\n"), MAX_RESULT)),
+            Err(error) => Outcome::fail(error.message()),
+        }
+    }
+}
+
+impl ListAgents {
+    async fn lines(&self, parent: &SessionId) -> Result<Vec<String>> {
+        let root = self.0.session(parent).await?.root;
+        let tree = self.0.sessions(Some(&root)).await?;
+        let children = tree.into_iter().filter(|session| session.parent.as_ref() == Some(parent));
+        let line = |session: crate::view::SessionView| {
+            let status = match session.state {
+                SessionState::Starting
+                | SessionState::Running
+                | SessionState::Waiting
+                | SessionState::Stopping
+                | SessionState::Unverified => "running",
+                SessionState::Idle => "idle",
+                SessionState::Completed | SessionState::Failed | SessionState::Killed | SessionState::Interrupted => {
+                    "ready"
+                }
+            };
+            format!("{}  {status}  {:?}", session.id, session.title)
+        };
+        Ok(children.map(line).collect())
+    }
+}

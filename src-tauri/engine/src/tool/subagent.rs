@@ -1,0 +1,113 @@
+//! The delegation tools, one for each instance of the configuration.
+
+use super::{Call, Outcome, Tool, arguments, cut};
+use crate::agent::Done;
+use crate::config::SubagentConfig;
+use crate::control::{Control, Delegation};
+use crate::event::TurnEnd;
+use crate::llm::ToolSpec;
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The longest text of a child that a foreground call answers with, in bytes.
+const MAX_FINAL: usize = super::MAX_RESULT;
+
+/// Delegates a piece of work to a child.
+pub struct Subagent {
+    name: String,
+    instance: SubagentConfig,
+    control: Control,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    description: String,
+    prompt: String,
+    #[serde(default)]
+    run_in_background: Option<bool>,
+}
+
+impl Subagent {
+    /// The tool `name` of the configuration.
+    pub fn new(name: String, instance: SubagentConfig, control: Control) -> Self {
+        Self { name, instance, control }
+    }
+}
+
+#[async_trait]
+impl Tool for Subagent {
+    fn spec(&self) -> ToolSpec {
+        let mut description = "Gives a piece of work to a child agent, which knows only the prompt.".to_owned();
+        let mut properties = json!({
+            "description": { "type": "string", "description": "A label of three to six words." },
+            "prompt": { "type": "string", "description": "Everything that the child needs to know." },
+        });
+        if self.instance.run_in_background {
+            description.push_str(
+                " In the background it returns a task id and a child id at once, and task_output collects the result; \
+                 otherwise the call waits for the result.",
+            );
+            properties["run_in_background"] = json!({ "type": "boolean", "description": "Do not wait for it." });
+        } else {
+            description.push_str(" The call waits for the result.");
+        }
+        let parameters = json!({ "type": "object", "properties": properties, "required": ["description", "prompt"] });
+        ToolSpec { name: self.name.clone(), description, parameters }
+    }
+
+    async fn run(&self, call: &Call, args: Value) -> Outcome {
+        let args: Args = match arguments(args) {
+            Ok(args) => args,
+            Err(outcome) => return outcome,
+        };
+        let background = args.run_in_background.unwrap_or(false);
+        if background && !self.instance.run_in_background {
+            return Outcome::fail(format!("{} does not run in the background here. Call it without.", self.name));
+        }
+        if args.description.trim().is_empty() {
+            return Outcome::fail("The description is empty. Give a label of three to six words.");
+        }
+        if call.cancel.is_cancelled() {
+            return Outcome::fail("The turn was stopped first. Nothing was started.");
+        }
+        let ask = Delegation {
+            owner: call.owner.clone(),
+            call: call.id.clone(),
+            description: args.description,
+            prompt: args.prompt,
+        };
+        if background {
+            return match self.control.start_background(&self.instance, ask).await {
+                Ok((child, task)) => Outcome::ok(format!(
+                    "Started task {task} (child {child}). You are told when it ends; collect with task_output."
+                ))
+                .with(json!({ "task": task, "child": child })),
+                Err(error) => Outcome::fail(error.message()),
+            };
+        }
+        match self.control.run_foreground(&self.instance, ask, call.cancel.clone()).await {
+            Ok((child, done)) => answer(done).with(json!({ "child": child })),
+            Err(error) => Outcome::fail(error.message()),
+        }
+    }
+}
+
+/// What a foreground call answers: the final text only for a plain completion; every other end is an error with its
+/// reason and what was said until then.
+fn answer(done: Done) -> Outcome {
+    let text = cut(&done.text, MAX_FINAL);
+    let how = match done.end {
+        TurnEnd::Completed => return Outcome::ok(text),
+        TurnEnd::Stopped => "was stopped",
+        TurnEnd::Failed => "failed",
+        TurnEnd::MaxTokens => "reached its output limit",
+        TurnEnd::Refusal => "was refused by its model",
+        TurnEnd::Limit => "was ended by a limit",
+        TurnEnd::Interrupted => "was interrupted",
+    };
+    let why = done.detail.map(|detail| format!(" ({})", cut(&detail, 4 * 1024))).unwrap_or_default();
+    let said = if text.is_empty() { String::new() } else { format!("\nWhat it had said:\n{text}") };
+    Outcome::fail(format!("The child {how}{why}.{said}"))
+}

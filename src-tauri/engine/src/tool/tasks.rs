@@ -1,0 +1,158 @@
+//! The tools by which a model collects, lists and ends its background tasks.
+
+use super::{Call, MAX_RESULT, Outcome, Tool, arguments, cut};
+use crate::error::Error;
+use crate::event::{Event, Party};
+use crate::id::TaskId;
+use crate::llm::ToolSpec;
+use crate::prompt;
+use crate::task::{Caller, DEFAULT_WAIT, MAX_WAIT, Tasks};
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Reads what a task has put out, or its final result.
+pub struct TaskOutput(pub Tasks);
+
+/// Lists the tasks of the session.
+pub struct TaskList(pub Tasks);
+
+/// Ends a task.
+pub struct TaskKill(pub Tasks);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OutputArgs {
+    task_id: TaskId,
+    #[serde(default)]
+    wait: bool,
+    #[serde(default)]
+    timeout_ms: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KillArgs {
+    task_id: TaskId,
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+#[async_trait]
+impl Tool for TaskOutput {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "task_output".to_owned(),
+            description: "Collects a background task: new output of a command, or the final result of a child, always \
+                          followed by its status. With wait it waits until the task has ended or the time is over; \
+                          running out of time is not an error."
+                .to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "task_id": { "type": "string" },
+                    "wait": { "type": "boolean", "description": "Wait for its end." },
+                    "timeout_ms": { "type": "integer", "description": "At most this long; 30000 if not given, never over 600000." },
+                },
+                "required": ["task_id"],
+            }),
+        }
+    }
+
+    async fn run(&self, call: &Call, args: Value) -> Outcome {
+        let args: OutputArgs = match arguments(args) {
+            Ok(args) => args,
+            Err(outcome) => return outcome,
+        };
+        let caller = Caller::Session(call.owner.session.clone());
+        let read = async {
+            if args.wait {
+                let timeout = args.timeout_ms.map_or(DEFAULT_WAIT, Duration::from_millis).min(MAX_WAIT);
+                tokio::select! {
+                    waited = self.0.wait(&caller, &args.task_id, timeout) => drop(waited?),
+                    () = call.cancel.cancelled() => {}
+                }
+            }
+            // Room is left for the status line.
+            self.0.read_on(&call.owner.session, &args.task_id, MAX_RESULT - 1024).await
+        };
+        match read.await {
+            Ok(reading) => {
+                let status = format!("[{}: {}]", reading.task.id, prompt::status(&reading.task));
+                let shown = cut(&reading.text, MAX_RESULT - 1024);
+                let cut_note = match reading.text.len() - shown.len() {
+                    0 => String::new(),
+                    more => format!("\n[{more} more bytes are left out; send_message can ask the child for a part]"),
+                };
+                let text = if shown.trim().is_empty() { status } else { format!("{shown}{cut_note}\n{status}") };
+                let mut outcome =
+                    Outcome::ok(text).with(json!({ "task": reading.task.id, "status": reading.task.status }));
+                if reading.task.status.is_terminal() {
+                    outcome.events.push(Event::TaskLearned { task: reading.task.id });
+                }
+                outcome
+            }
+            Err(error) => failed(&error),
+        }
+    }
+}
+
+#[async_trait]
+impl Tool for TaskList {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "task_list".to_owned(),
+            description: "Lists your background tasks, one line each: id, kind, status, label.".to_owned(),
+            parameters: json!({ "type": "object", "properties": {} }),
+        }
+    }
+
+    async fn run(&self, call: &Call, _args: Value) -> Outcome {
+        match self.0.list(&call.owner.session).await {
+            Ok(tasks) if tasks.is_empty() => Outcome::ok("You own no background tasks."),
+            Ok(tasks) => {
+                let line = |task: &crate::view::TaskView| {
+                    let child = task.child.as_ref().map(|child| format!(" (child {child})")).unwrap_or_default();
+                    format!("{}  {}  {}  {:?}{child}", task.id, task.kind, prompt::status(task), task.label)
+                };
+                let lines: Vec<String> = tasks.iter().map(line).collect();
+                Outcome::ok(cut(&lines.join("\n"), MAX_RESULT))
+            }
+            Err(error) => failed(&error),
+        }
+    }
+}
+
+#[async_trait]
+impl Tool for TaskKill {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "task_kill".to_owned(),
+            description: "Ends a background task with everything that it started. A child's history is kept."
+                .to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": { "task_id": { "type": "string" }, "reason": { "type": "string" } },
+                "required": ["task_id"],
+            }),
+        }
+    }
+
+    async fn run(&self, call: &Call, args: Value) -> Outcome {
+        let args: KillArgs = match arguments(args) {
+            Ok(args) => args,
+            Err(outcome) => return outcome,
+        };
+        let caller = Caller::Session(call.owner.session.clone());
+        match self.0.kill(&caller, &args.task_id, Party::Owner, args.reason).await {
+            Ok(task) if task.status.is_terminal() => Outcome::ok(format!("[{}: {}]", task.id, prompt::status(&task))),
+            Ok(task) => Outcome::ok(format!("Cancellation of {} requested.", task.id)),
+            Err(error) => failed(&error),
+        }
+    }
+}
+
+fn failed(error: &Error) -> Outcome {
+    Outcome::fail(error.message())
+}

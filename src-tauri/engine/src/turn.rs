@@ -1,0 +1,279 @@
+//! The turn as a pure state machine: what happened goes in, what is to be done comes out.
+//!
+//! The driver in `agent` does what it says and tells it what came of it. It knows no I/O and no clock.
+
+use crate::event::{Block, Event, Party, Route, Stop, TurnEnd};
+use crate::id::{CallId, TaskId};
+use crate::llm::{Failure, Reply};
+use crate::log::OwedNotice;
+use crate::tool::Outcome;
+use crate::transcript::{Waiting, cut_off, prose};
+
+/// One turn of one session.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    number: u32,
+    task: Option<TaskId>,
+    step: u32,
+    first_step: u32,
+    step_limit: u32,
+    phase: Phase,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Ready for the next step; `answered` when the model has said its last word, unless more is to be read.
+    Between {
+        answered: bool,
+    },
+    Asking,
+    Calling {
+        answer: Option<i64>,
+        open: Vec<CallId>,
+    },
+    Ended,
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum Input {
+    /// The driver is ready for the next step and tells what waits to be read.
+    Ready {
+        /// Accepted messages, oldest first.
+        waiting: Vec<Waiting>,
+        /// Notices that are owed.
+        owed: Vec<OwedNotice>,
+    },
+    /// The model answered.
+    Replied(Reply),
+    /// The model failed. `partial` is what it had said.
+    ModelFailed {
+        /// Why.
+        failure: Failure,
+        /// What had streamed.
+        partial: Vec<Block>,
+    },
+    /// The answer stands in the log as event `n`.
+    AnswerRecorded(i64),
+    /// A call ended.
+    CallEnded {
+        /// Which.
+        call: CallId,
+        /// What it came to.
+        outcome: Outcome,
+        /// How long it ran, in milliseconds.
+        ms: i64,
+    },
+    /// The turn was stopped. Calls that run have been ended and reported first.
+    Stopped {
+        /// Who stopped it.
+        by: Party,
+        /// What had streamed.
+        partial: Vec<Block>,
+    },
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Commit these events together.
+    Record(Vec<Event>),
+    /// Ask the model with the folded history.
+    Ask,
+    /// Run these calls, side by side.
+    Run(Vec<CallRequest>),
+    /// Say [`Input::Ready`] with what waits.
+    Continue,
+    /// The turn is over.
+    End(TurnEnd),
+}
+
+/// A call that the model asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallRequest {
+    /// Its id.
+    pub id: CallId,
+    /// The tool.
+    pub name: String,
+    /// The arguments as written.
+    pub args: String,
+}
+
+impl Turn {
+    /// Turn `number` of a session that has taken `steps` steps. `step_limit` of 0 is none.
+    pub fn new(number: u32, task: Option<TaskId>, steps: u32, step_limit: u32) -> Self {
+        let phase = Phase::Between { answered: false };
+        Self { number, task, step: steps, first_step: steps + 1, step_limit, phase }
+    }
+
+    /// The event that begins it.
+    pub fn started(&self) -> Event {
+        Event::TurnStarted { turn: self.number, task: self.task.clone() }
+    }
+
+    /// The step that it is at.
+    pub fn step(&self) -> u32 {
+        self.step
+    }
+
+    /// Whether it has ended.
+    pub fn ended(&self) -> bool {
+        self.phase == Phase::Ended
+    }
+
+    /// Takes what happened and says what is to be done, in order. After the end nothing is done any more.
+    pub fn on(&mut self, input: Input) -> Vec<Effect> {
+        match (self.phase.clone(), input) {
+            (Phase::Ended, _) => Vec::new(),
+            (Phase::Between { answered: true }, Input::Ready { waiting, .. }) if waiting.is_empty() => {
+                self.end(Vec::new(), TurnEnd::Completed, None)
+            }
+            (Phase::Between { .. }, Input::Ready { waiting, owed }) => self.begin_step(waiting, owed),
+            (Phase::Asking, Input::Replied(reply)) => self.replied(reply),
+            (Phase::Asking, Input::ModelFailed { failure, partial }) => {
+                let events = cut_off(self.step, partial).into_iter().collect();
+                self.end(events, TurnEnd::Failed, Some(failure.message))
+            }
+            (Phase::Calling { open, .. }, Input::AnswerRecorded(n)) => {
+                self.phase = Phase::Calling { answer: Some(n), open };
+                Vec::new()
+            }
+            (Phase::Calling { answer: Some(answer), open }, Input::CallEnded { call, outcome, ms }) => {
+                self.call_ended(answer, open, call, outcome, ms)
+            }
+            (_, Input::Stopped { by, partial }) => {
+                let streaming = (self.phase == Phase::Asking).then_some(partial);
+                let events = streaming.and_then(|partial| cut_off(self.step, partial)).into_iter().collect();
+                match by {
+                    Party::Runtime => self.end(events, TurnEnd::Interrupted, Some("can resume".to_owned())),
+                    by => self.end(events, TurnEnd::Stopped, Some(stopped_by(by).to_owned())),
+                }
+            }
+            // Anything else comes too late or too early to mean something: a repeated result, a second answer.
+            _ => Vec::new(),
+        }
+    }
+
+    fn begin_step(&mut self, waiting: Vec<Waiting>, owed: Vec<OwedNotice>) -> Vec<Effect> {
+        let taken = self.step + 1 - self.first_step;
+        if self.step_limit > 0 && taken >= self.step_limit {
+            let detail = format!("it made {taken} requests, as many as one turn may (limits.step_limit)");
+            return self.end(Vec::new(), TurnEnd::Limit, Some(detail));
+        }
+        self.step += 1;
+        let route = if self.step == self.first_step { Route::Started } else { Route::Steered };
+        let mut events = vec![Event::StepStarted { turn: self.number, step: self.step }];
+        for message in waiting {
+            events.push(Event::MessageAdmitted { message: message.n, step: self.step, route });
+        }
+        for notice in owed {
+            events.push(Event::NoticeAdmitted {
+                task: notice.task.id.clone(),
+                settled: notice.settled,
+                step: self.step,
+                text: crate::prompt::notice(&notice.task),
+            });
+        }
+        self.phase = Phase::Asking;
+        vec![Effect::Record(events), Effect::Ask]
+    }
+
+    fn replied(&mut self, reply: Reply) -> Vec<Effect> {
+        let complete = reply.stop == Stop::Complete;
+        let blocks = self.named(reply.blocks, complete);
+        let silent = prose(&blocks).is_empty();
+        let calls: Vec<CallRequest> = blocks.iter().filter_map(CallRequest::of).collect();
+        let mut events = vec![Event::Answered { step: self.step, blocks, stop: reply.stop, usage: reply.usage }];
+        let (end, detail) = match reply.stop {
+            Stop::Complete if !calls.is_empty() => {
+                let open = calls.iter().map(|call| call.id.clone()).collect();
+                self.phase = Phase::Calling { answer: None, open };
+                return vec![Effect::Record(events), Effect::Run(calls)];
+            }
+            Stop::Complete if !silent => {
+                self.phase = Phase::Between { answered: true };
+                return vec![Effect::Record(events), Effect::Continue];
+            }
+            Stop::Complete => (TurnEnd::Failed, "the model answered with nothing at all: ask again"),
+            Stop::MaxTokens => (TurnEnd::MaxTokens, "the model reached its output limit before it was done"),
+            Stop::Refusal => (TurnEnd::Refusal, "the model refused to answer"),
+            Stop::CutOff => (TurnEnd::Failed, "the reply was cut off before it was finished"),
+        };
+        events.retain(
+            |event| !matches!(event, Event::Answered { blocks, usage, .. } if blocks.is_empty() && usage.input == 0),
+        );
+        self.end(events, end, Some(detail.to_owned()))
+    }
+
+    /// Gives every call an id that is unique in the session; drops prose that says nothing, and the calls of a reply
+    /// that did not finish, because they must never run.
+    fn named(&self, blocks: Vec<Block>, complete: bool) -> Vec<Block> {
+        let mut position = 0;
+        let mut named = Vec::new();
+        for block in blocks {
+            match block {
+                Block::Text { text } | Block::Thinking { text } if text.is_empty() => {}
+                Block::ToolCall { .. } if !complete => {}
+                Block::ToolCall { name, args, .. } => {
+                    position += 1;
+                    let id = CallId(format!("{}.{position}", self.step));
+                    named.push(Block::ToolCall { id, name, args });
+                }
+                other => named.push(other),
+            }
+        }
+        named
+    }
+
+    fn call_ended(
+        &mut self,
+        answer: i64,
+        mut open: Vec<CallId>,
+        call: CallId,
+        outcome: Outcome,
+        ms: i64,
+    ) -> Vec<Effect> {
+        let before = open.len();
+        open.retain(|other| *other != call);
+        if open.len() == before {
+            // A second result for one call: the first stands.
+            return Vec::new();
+        }
+        let mut events =
+            vec![Event::ToolFinished { call, answer, ok: outcome.ok, text: outcome.text, detail: outcome.detail, ms }];
+        events.extend(outcome.events);
+        let mut effects = vec![Effect::Record(events)];
+        if open.is_empty() {
+            self.phase = Phase::Between { answered: false };
+            effects.push(Effect::Continue);
+        } else {
+            self.phase = Phase::Calling { answer: Some(answer), open };
+        }
+        effects
+    }
+
+    fn end(&mut self, mut events: Vec<Event>, end: TurnEnd, detail: Option<String>) -> Vec<Effect> {
+        self.phase = Phase::Ended;
+        events.push(Event::TurnEnded { turn: self.number, end, detail });
+        vec![Effect::Record(events), Effect::End(end)]
+    }
+}
+
+impl CallRequest {
+    fn of(block: &Block) -> Option<Self> {
+        match block {
+            Block::ToolCall { id, name, args } => Some(Self { id: id.clone(), name: name.clone(), args: args.clone() }),
+            Block::Text { .. } | Block::Thinking { .. } => None,
+        }
+    }
+}
+
+/// The words for who stopped something.
+pub fn stopped_by(party: Party) -> &'static str {
+    match party {
+        Party::Person => "stopped by you",
+        Party::Parent | Party::Owner => "stopped by its parent",
+        Party::Limit => "stopped by a limit",
+        Party::Runtime => "stopped because Coppice ended",
+    }
+}

@@ -1,0 +1,300 @@
+//! The laboratory of the engine's tests: the real engine on a real store in a folder of its own, with a model that
+//! plays what a test writes down, and gates at which it waits until the test opens them.
+
+use async_trait::async_trait;
+use coppice_engine::config::Config;
+use coppice_engine::engine::{Engine, Opening};
+use coppice_engine::env::Env;
+use coppice_engine::event::{Block, Event, Mode, Recorded, Stop, Usage};
+use coppice_engine::id::{CallId, SessionId, TaskId};
+use coppice_engine::llm::{Delta, Failure, FailureKind, Message, Model, Reply, Request, Sink};
+use coppice_engine::view::{SessionView, TaskView};
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+/// The longest that anything in a test may take; only a safety net.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// One thing that the scripted model does in a step.
+#[derive(Clone, Debug)]
+pub enum Act {
+    Say(String),
+    Call(String, Value),
+    RawCall(String, String),
+    Gate(String),
+    Fail(FailureKind, String),
+    Hang,
+    End(Stop),
+    Spend(i64),
+}
+
+pub fn say(text: &str) -> Act {
+    Act::Say(text.to_owned())
+}
+
+pub fn call(tool: &str, args: Value) -> Act {
+    Act::Call(tool.to_owned(), args)
+}
+
+pub fn gate(name: &str) -> Act {
+    Act::Gate(name.to_owned())
+}
+
+/// A background delegation.
+pub fn delegate(label: &str, prompt: &str) -> Act {
+    call("subagent", serde_json::json!({ "description": label, "prompt": prompt, "run_in_background": true }))
+}
+
+type Steps = Vec<Vec<Act>>;
+
+/// A model that plays, for each session label, the steps that a test wrote down.
+pub struct Scripted {
+    steps: Mutex<HashMap<String, Steps>>,
+    taken: Mutex<HashMap<SessionId, usize>>,
+    requests: Mutex<Vec<Request>>,
+    open: watch::Sender<HashSet<String>>,
+    reached: watch::Sender<HashSet<String>>,
+}
+
+#[async_trait]
+impl Model for Scripted {
+    async fn ask(&self, request: &Request, sink: &dyn Sink) -> Result<Reply, Failure> {
+        self.requests.lock().unwrap().push(request.clone());
+        let label = if request.depth == 0 { "root" } else { request.label.as_str() };
+        let number = {
+            let mut taken = self.taken.lock().unwrap();
+            let number = taken.entry(request.session.clone()).or_default();
+            *number += 1;
+            *number - 1
+        };
+        let acts = self.steps.lock().unwrap().get(label).and_then(|steps| steps.get(number).cloned());
+        let acts = acts.unwrap_or_else(|| vec![say("done")]);
+        let mut blocks = Vec::new();
+        let mut stop = Stop::Complete;
+        let mut usage = Usage { input: 10, output: 5, cached: 0, estimated: false };
+        for act in acts {
+            let index = blocks.len();
+            match act {
+                Act::Say(text) => {
+                    sink.delta(Delta::Text { index, text: text.clone() });
+                    blocks.push(Block::Text { text });
+                }
+                Act::Call(name, args) => {
+                    let id = CallId(String::new());
+                    blocks.push(Block::ToolCall { id, name, args: fill(&args.to_string(), &request.messages) });
+                }
+                Act::RawCall(name, args) => blocks.push(Block::ToolCall { id: CallId(String::new()), name, args }),
+                Act::Gate(name) => {
+                    self.reached.send_modify(|reached| {
+                        reached.insert(name.clone());
+                    });
+                    let mut open = self.open.subscribe();
+                    open.wait_for(|open| open.contains(&name)).await.unwrap();
+                }
+                Act::Fail(kind, message) => return Err(Failure::new(kind, message)),
+                Act::Hang => std::future::pending().await,
+                Act::End(end) => stop = end,
+                Act::Spend(tokens) => usage.input = tokens,
+            }
+        }
+        Ok(Reply { blocks, stop, usage })
+    }
+
+    fn context(&self) -> Option<u64> {
+        None
+    }
+
+    async fn check(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+/// Puts ids from earlier tool results into arguments: `$task0` is the first task id that was told, `$child0` the
+/// first child.
+fn fill(args: &str, messages: &[Message]) -> String {
+    let mut filled = args.to_owned();
+    let (mut tasks, mut children) = (0, 0);
+    for message in messages {
+        let Message::Tool { text, .. } = message else { continue };
+        let Some(rest) = text.strip_prefix("Started task ") else { continue };
+        let task = rest.split_whitespace().next().unwrap();
+        filled = filled.replace(&format!("$task{tasks}"), task);
+        tasks += 1;
+        if let Some((_, child)) = rest.split_once("(child ") {
+            filled = filled.replace(&format!("$child{children}"), child.split(')').next().unwrap());
+            children += 1;
+        }
+    }
+    filled
+}
+
+pub struct Lab {
+    pub engine: Engine,
+    pub model: Arc<Scripted>,
+    pub cwd: PathBuf,
+    config: Config,
+    dir: TempDir,
+}
+
+impl Lab {
+    pub async fn new() -> Self {
+        Self::with(Config::default()).await
+    }
+
+    pub async fn with(mut config: Config) -> Self {
+        let dir = TempDir::new().unwrap();
+        let cwd = dir.path().join("folder");
+        std::fs::create_dir(&cwd).unwrap();
+        config.default_model = "scripted".to_owned();
+        config.limits.stop_grace_ms = 300;
+        let model = Arc::new(Scripted {
+            steps: Mutex::default(),
+            taken: Mutex::default(),
+            requests: Mutex::default(),
+            open: watch::channel(HashSet::new()).0,
+            reached: watch::channel(HashSet::new()).0,
+        });
+        let engine = open(&dir.path().join("data"), config.clone(), &model).await;
+        Self { engine, model, cwd, config, dir }
+    }
+
+    /// Closes the engine in order and opens it again.
+    pub async fn restart(&mut self) {
+        self.engine.shutdown(PATIENCE).await.unwrap();
+        self.engine = open(&self.data(), self.config.clone(), &self.model).await;
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    pub fn script(&self, label: &str, steps: Steps) {
+        self.model.steps.lock().unwrap().insert(label.to_owned(), steps);
+    }
+
+    /// Lets a session's steps begin anew, for a script that was put in later.
+    pub fn replay(&self, session: &SessionId) {
+        self.model.taken.lock().unwrap().remove(session);
+    }
+
+    pub fn open_gate(&self, name: &str) {
+        self.model.open.send_modify(|open| {
+            open.insert(name.to_owned());
+        });
+    }
+
+    pub async fn reached(&self, name: &str) {
+        let mut reached = self.model.reached.subscribe();
+        within(reached.wait_for(|reached| reached.contains(name))).await.unwrap();
+    }
+
+    pub async fn root(&self) -> SessionId {
+        let opening = Opening { cwd: self.cwd.clone(), model: None, mode: Mode::Ask, title: None };
+        self.engine.open_session(opening, &key()).await.unwrap()
+    }
+
+    /// A root that was given a prompt.
+    pub async fn prompted(&self, text: &str) -> SessionId {
+        let root = self.root().await;
+        self.engine.prompt(&root, text.to_owned(), &key()).await.unwrap();
+        root
+    }
+
+    /// Waits until the session and all below it is at rest.
+    pub async fn rest(&self, session: &SessionId) -> SessionView {
+        within(self.engine.wait_session(session, PATIENCE)).await.unwrap()
+    }
+
+    pub async fn events(&self, session: &SessionId) -> Vec<Recorded> {
+        self.engine.events(session, 0, 100_000).await.unwrap()
+    }
+
+    /// Waits until the log of a session holds an event.
+    pub async fn until(&self, session: &SessionId, found: impl Fn(&Event) -> bool) {
+        let wait = async {
+            let mut follow = self.engine.follow(None, None).await.unwrap();
+            while !self.events(session).await.iter().any(|recorded| found(&recorded.event)) {
+                follow.next().await.unwrap().unwrap();
+            }
+        };
+        within(wait).await;
+    }
+
+    pub async fn tasks(&self) -> Vec<TaskView> {
+        self.engine.tasks(None).await.unwrap()
+    }
+
+    /// Waits until a number of tasks exist.
+    pub async fn until_tasks(&self, count: usize) -> Vec<TaskView> {
+        let wait = async {
+            let mut follow = self.engine.follow(None, None).await.unwrap();
+            loop {
+                let tasks = self.tasks().await;
+                if tasks.len() >= count {
+                    return tasks;
+                }
+                follow.next().await.unwrap().unwrap();
+            }
+        };
+        within(wait).await
+    }
+
+    pub async fn child(&self, label: &str) -> SessionView {
+        let (sessions, _) = self.engine.tree(None).await.unwrap();
+        sessions.into_iter().find(|session| session.title == label).unwrap()
+    }
+
+    /// The requests that the model saw of a session, oldest first.
+    pub fn requests(&self, session: &SessionId) -> Vec<Request> {
+        self.model.requests.lock().unwrap().iter().filter(|request| request.session == *session).cloned().collect()
+    }
+}
+
+async fn open(data: &Path, config: Config, model: &Arc<Scripted>) -> Engine {
+    let models: BTreeMap<String, Arc<dyn Model>> =
+        BTreeMap::from([("scripted".to_owned(), model.clone() as Arc<dyn Model>)]);
+    Engine::open_with(data, config, Env::system(), models).await.unwrap()
+}
+
+/// A fresh command key.
+pub fn key() -> String {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    format!("key-{}", COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+pub async fn within<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, work).await.expect("it took too long")
+}
+
+/// What was said to the model in the user's place.
+pub fn user_texts(request: &Request) -> Vec<&str> {
+    let user = |message: &'_ Message| matches!(message, Message::User(_));
+    request
+        .messages
+        .iter()
+        .filter(|message| user(message))
+        .map(|message| match message {
+            Message::User(text) => text.as_str(),
+            _ => unreachable!(),
+        })
+        .collect()
+}
+
+/// The results that the model was given, as `(ok, text)`.
+pub fn results(request: &Request) -> Vec<(bool, String)> {
+    let result = |message: &Message| match message {
+        Message::Tool { ok, text, .. } => Some((*ok, text.clone())),
+        _ => None,
+    };
+    request.messages.iter().filter_map(result).collect()
+}
+
+pub fn task(id: &str) -> TaskId {
+    TaskId::from(id)
+}

@@ -1,0 +1,400 @@
+//! Process trees: they end wholly and provably, and nothing else does.
+
+use coppice_engine::env;
+use coppice_engine::error::{Code, Error, Result};
+use coppice_engine::event::ReceiptProcess;
+use coppice_engine::id::SessionId;
+use coppice_engine::process::{Ended, Exit, Ledger, LedgerEntry, Plan, Processes, Tree};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const GRACE: Duration = Duration::from_millis(300);
+
+/// A ledger in memory.
+#[derive(Default)]
+pub struct Book {
+    entries: Mutex<Vec<LedgerEntry>>,
+    full: AtomicBool,
+}
+
+#[async_trait::async_trait]
+impl Ledger for Book {
+    async fn note(&self, entry: LedgerEntry) -> Result<()> {
+        if self.full.load(Ordering::Relaxed) {
+            return Err(Error::new(Code::Store, "The disk is full."));
+        }
+        self.entries.lock().unwrap().push(entry);
+        Ok(())
+    }
+
+    async fn strike(&self, marker: &str) -> Result<()> {
+        self.entries.lock().unwrap().retain(|entry| entry.marker != marker);
+        Ok(())
+    }
+
+    async fn open_entries(&self) -> Result<Vec<LedgerEntry>> {
+        Ok(self.entries.lock().unwrap().clone())
+    }
+}
+
+impl Book {
+    pub fn markers(&self) -> Vec<String> {
+        self.entries.lock().unwrap().iter().map(|entry| entry.marker.clone()).collect()
+    }
+}
+
+/// A data folder's name that no other test and no other run has.
+pub fn store(name: &str) -> String {
+    format!("{name}-{}", std::process::id())
+}
+
+pub fn processes(name: &str) -> (Processes, Arc<Book>) {
+    let book = Arc::new(Book::default());
+    (Processes::new(&store(name), book.clone()), book)
+}
+
+pub fn plan(session: &str, name: &str, command: &str) -> Plan {
+    Plan {
+        session: session.into(),
+        name: name.to_owned(),
+        label: command.to_owned(),
+        program: "/bin/bash".into(),
+        args: vec!["-c".into(), command.into()],
+        cwd: "/".into(),
+    }
+}
+
+/// The living processes whose environment names this data folder, the guards apart, with their command lines.
+pub fn marked(store: &str) -> BTreeMap<u32, String> {
+    let wanted = format!("COPPICE_TASK={store}:");
+    let rows = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let environment = std::fs::read(entry.path().join("environ")).ok()?;
+        let variables: Vec<_> = environment.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
+        let ours = variables.iter().any(|variable| variable.starts_with(&wanted));
+        let guard = variables.iter().any(|variable| variable.starts_with("COPPICE_GUARD="));
+        let line = std::fs::read(entry.path().join("cmdline")).ok()?;
+        (ours && !guard).then(|| (pid, String::from_utf8_lossy(&line).replace('\0', " ")))
+    });
+    rows.collect()
+}
+
+pub fn alive(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'))
+}
+
+/// Waits for a condition; the bound is only a safety net.
+pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let bound = tokio::time::Instant::now() + Duration::from_secs(20);
+    while !condition() {
+        assert!(tokio::time::Instant::now() < bound, "waited too long until {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Reads until the output says this.
+async fn said(tree: &mut Tree, what: &str) -> String {
+    let mut text = String::new();
+    while !text.contains(what) {
+        let chunk = tokio::time::timeout(Duration::from_secs(20), tree.output.recv()).await.expect("output in time");
+        let Some(chunk) = chunk else { panic!("the output closed after {text:?}") };
+        text.push_str(&String::from_utf8_lossy(&chunk));
+    }
+    text
+}
+
+async fn whole(tree: &mut Tree) -> String {
+    let mut text = String::new();
+    while let Some(chunk) = tree.output.recv().await {
+        text.push_str(&String::from_utf8_lossy(&chunk));
+    }
+    text
+}
+
+fn pids(ended: &Ended) -> Vec<u32> {
+    ended.processes.iter().map(|process| process.pid).collect()
+}
+
+/// Starts `command`, waits until it says `ready`, and stops it; the receipt has to name at least `count` processes, all
+/// gone, and nothing that carries the data folder's marker may be left.
+async fn stops(name: &str, command: &str, count: usize, forced: bool) {
+    let (processes, book) = processes(name);
+    let mut tree = processes.start(plan("s", "1", command)).await.unwrap();
+    said(&mut tree, "ready").await;
+    let ended = tree.end(GRACE).await;
+    assert!(ended.processes.iter().all(|process| process.gone), "{name}: {ended:?}");
+    assert!(ended.processes.len() >= count, "{name}: {ended:?}");
+    assert_eq!((ended.forced, marked(&store(name))), (forced, BTreeMap::new()), "{name}");
+    for pid in pids(&ended) {
+        assert!(!alive(pid), "{name}: {pid} lives");
+    }
+    until("the tree is struck out of the ledger", || book.markers().is_empty()).await;
+    assert_eq!(processes.living(&["s".into()]), vec![], "{name}");
+}
+
+#[tokio::test]
+async fn a_stop_ends_every_process_of_the_tree() {
+    stops("plain", "echo ready; sleep 600; true", 2, false).await;
+    stops("pipeline", "echo ready; sleep 600 | sleep 600 | cat", 3, false).await;
+    stops("session", "setsid sleep 600 & echo ready; wait", 2, false).await;
+    stops("orphan", "(setsid setsid sleep 600 &) ; sleep 0.2; echo ready; sleep 600; true", 3, false).await;
+    stops("stripped", "env -i sleep 600 & echo ready; exec sleep 600", 2, false).await;
+    stops("stripped-session", "env -i setsid sleep 600 & sleep 0.2; echo ready; wait", 2, false).await;
+    stops("deaf", "trap '' TERM; echo ready; sleep 600; sleep 600", 2, true).await;
+    stops("deaf-session", "setsid bash -c 'trap \"\" TERM; echo ready; sleep 600; sleep 600' & wait", 2, true).await;
+    stops("stopped", "sleep 600 & kill -STOP $!; echo ready; wait", 2, false).await;
+    stops("fifty", "for i in $(seq 50); do setsid sleep 600 & done; sleep 0.3; echo ready; wait", 51, false).await;
+}
+
+#[tokio::test]
+async fn a_stop_ends_what_makes_new_processes_all_the_time() {
+    let hop =
+        r#"export HOP='trap "" TERM; sleep 0.002; setsid sh -c "$HOP" & exit'; sh -c "$HOP"; echo ready; sleep 600"#;
+    stops("hop", hop, 2, true).await;
+    let breed = r#"export BREED='trap "" TERM; for i in 1 2 3; do sleep 0.01 & done; wait; exec sh -c "$BREED"'
+        for i in 1 2 3 4; do setsid sh -c "$BREED" & done; echo ready; wait"#;
+    stops("breed", breed, 5, true).await;
+}
+
+#[tokio::test]
+async fn a_command_cannot_end_the_app_by_signalling_its_parent_or_its_group() {
+    let exit = |code| Exit { code: Some(code), signal: (code > 128).then_some(code - 128) };
+    let cases = [
+        ("kill $PPID; sleep 0.1; echo on", "on\n", exit(0)),
+        ("exec sh -c 'kill $PPID; sleep 0.1; echo on'", "on\n", exit(0)),
+        ("kill -INT $PPID; kill -HUP $PPID; kill -QUIT $PPID; echo on", "on\n", exit(0)),
+        ("kill 0; sleep 5; echo on", "", exit(143)),
+        ("kill -9 0", "", Exit { code: None, signal: Some(9) }),
+        ("kill -9 $$", "", exit(137)),
+        ("trap 'echo asked; exit 4' TERM; kill $$; sleep 5", "asked\n", exit(4)),
+        ("trap 'echo interrupted; exit 5' INT; kill -INT $$; sleep 5", "interrupted\n", exit(5)),
+    ];
+    let (processes, book) = processes("guarded");
+    for (command, output, expected) in cases {
+        let mut tree = processes.start(plan("s", "1", command)).await.unwrap();
+        assert_ne!(tree.pid(), std::process::id());
+        let text = whole(&mut tree).await;
+        assert_eq!((text.as_str(), tree.exited().await.unwrap()), (output, expected), "{command}");
+        tokio::time::timeout(Duration::from_secs(20), tree.gone()).await.expect(command);
+    }
+    assert_eq!(book.markers(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_command_that_kills_its_guard_is_still_seen_and_ended() {
+    let (processes, _) = processes("unguarded");
+    let mut tree =
+        processes.start(plan("s", "1", "kill -9 $PPID; sleep 0.1; echo ready; sleep 600; true")).await.unwrap();
+    said(&mut tree, "ready").await;
+    assert_eq!(tree.exited().await.unwrap(), Exit { code: None, signal: Some(9) });
+    assert!(!tree.living().is_empty());
+    let ended = tree.end(GRACE).await;
+    assert_eq!((ended.left(), marked(&store("unguarded"))), (0, BTreeMap::new()));
+}
+
+#[tokio::test]
+async fn standard_error_and_output_come_in_order_through_one_pipe() {
+    let (processes, _) = processes("joined");
+    let mut tree =
+        processes.start(plan("s", "1", "echo a; echo b >&2; echo c; cat; echo d >&2; exit 3")).await.unwrap();
+    assert_eq!(whole(&mut tree).await, "a\nb\nc\nd\n");
+    assert_eq!(tree.exited().await.unwrap(), Exit { code: Some(3), signal: None });
+}
+
+#[tokio::test]
+async fn a_stop_never_hits_a_neighbour_with_the_same_command_line() {
+    let (processes, _) = processes("alike");
+    for round in 0..20 {
+        let a = processes.start(plan("s", &format!("{round}.a"), "sleep 600 # x")).await.unwrap();
+        let (ended, b) = tokio::join!(a.end(GRACE), processes.start(plan("s", &format!("{round}.b"), "sleep 600 # x")));
+        let b = b.unwrap();
+        assert_eq!(ended.left(), 0);
+        assert_eq!((b.exit(), b.living().len()), (None, 1), "round {round}");
+        assert_eq!(b.end(GRACE).await.left(), 0);
+    }
+}
+
+#[tokio::test]
+async fn what_a_finished_command_left_behind_is_listed_until_its_session_ends_it() {
+    let (processes, book) = processes("leftover");
+    let (mine, other): (SessionId, SessionId) = ("mine".into(), "other".into());
+    let command = "setsid sleep 600 & sleep 600 & exit 7";
+    let tree = processes.start(plan("mine", "1", command)).await.unwrap();
+    let neighbour = processes.start(plan("other", "1", command)).await.unwrap();
+    assert_eq!(tree.exited().await.unwrap(), Exit { code: Some(7), signal: None });
+    neighbour.exited().await.unwrap();
+    drop(tree);
+    until("both sleep", || processes.living(&[mine.clone()]).len() == 2 && neighbour.living().len() == 2).await;
+    let living = processes.living(&[mine.clone()]);
+    assert_eq!(processes.living(&[mine.clone(), other.clone()]).len(), 4);
+    assert_eq!(book.markers().len(), 2);
+
+    let ended = processes.end_all(&[mine.clone()], GRACE).await;
+    let mut expected: Vec<_> = living.iter().map(|process| ReceiptProcess { gone: true, ..process.clone() }).collect();
+    expected.sort_by_key(|process| (process.started_at, process.pid));
+    let mut seen = ended.processes.clone();
+    seen.sort_by_key(|process| (process.started_at, process.pid));
+    assert_eq!((seen, ended.forced), (expected.clone(), false));
+    let mut looked = processes.look(living);
+    looked.sort_by_key(|process| (process.started_at, process.pid));
+    assert_eq!(looked, expected);
+    assert_eq!((processes.living(&[mine]).len(), processes.living(&[other.clone()]).len()), (0, 2));
+    assert_eq!(book.markers(), vec![format!("{}:other:1", store("leftover"))]);
+    assert_eq!(processes.end_all(&[other], GRACE).await.left(), 0);
+}
+
+#[tokio::test]
+async fn a_tree_that_ends_by_itself_is_struck_out_when_its_last_process_is_gone() {
+    let (processes, book) = processes("natural");
+    let tree = processes.start(plan("s", "1", "setsid sleep 0.5 & exit 0")).await.unwrap();
+    tree.exited().await.unwrap();
+    assert_eq!(book.markers().len(), 1);
+    tokio::time::timeout(Duration::from_secs(20), tree.gone()).await.unwrap();
+    assert_eq!((book.markers().len(), marked(&store("natural"))), (0, BTreeMap::new()));
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_down_or_started_leaves_nothing_behind() {
+    let (processes, book) = processes("refused");
+    book.full.store(true, Ordering::Relaxed);
+    let refused = processes.start(plan("s", "1", "sleep 600")).await.map(|_| ()).unwrap_err();
+    assert_eq!((refused.code(), marked(&store("refused"))), (Code::Store, BTreeMap::new()));
+    let nowhere = Plan { cwd: "/no/such/folder".into(), ..plan("s", "1", "sleep 600") };
+    let refused = processes.start(nowhere).await.map(|_| ()).unwrap_err();
+    assert_eq!((refused.code(), processes.living(&["s".into()])), (Code::Gone, vec![]));
+}
+
+#[tokio::test]
+async fn variables_that_hold_keys_do_not_reach_a_command() {
+    let (processes, _) = processes("hidden");
+    let look =
+        || plan("s", "1", "[ -n \"$HOME\" ] && echo home; [ -n \"$PATH\" ] && echo path; env | grep -c COPPICE_GUARD");
+    let mut tree = processes.start(look()).await.unwrap();
+    assert_eq!(whole(&mut tree).await, "home\npath\n0\n");
+    processes.hide(vec!["HOME".to_owned()]);
+    let mut tree = processes.start(look()).await.unwrap();
+    assert_eq!(whole(&mut tree).await, "path\n0\n");
+}
+
+/// Not a test of its own: the app of the tests below, which is killed while its commands run.
+#[tokio::test]
+#[ignore = "started by other tests as a process of its own"]
+async fn an_app_that_will_crash() {
+    let Some(store) = env::var("CRASH_STORE") else { return };
+    let book = Arc::new(Book::default());
+    let processes = Processes::new(&store, book.clone());
+    let command = "sleep 601 & setsid sleep 602 & (setsid bash -c 'trap \"\" TERM; sleep 603; sleep 603' &) ; echo ready; sleep 604; true";
+    let mut tree = processes.start(plan("s", "bash-1", command)).await.unwrap();
+    said(&mut tree, "ready").await;
+    until("all sleep", || marked(&store).values().filter(|line| line.starts_with("sleep ")).count() == 4).await;
+    for entry in book.open_entries().await.unwrap() {
+        println!("entry {} {} {} {}", entry.marker, entry.pid, entry.started, entry.boot);
+    }
+    println!("up");
+    std::future::pending::<()>().await;
+}
+
+/// Starts an app on the data folder `store`, kills it once its commands run, and answers its ledger.
+#[expect(clippy::disallowed_methods, reason = "the app of a test is a process of its own")]
+async fn crash(store: &str) -> Vec<LedgerEntry> {
+    use tokio::io::{AsyncBufReadExt, BufReader};
+    let mut app = tokio::process::Command::new(std::env::current_exe().unwrap())
+        .args(["process::an_app_that_will_crash", "--exact", "--ignored", "--nocapture"])
+        .env("CRASH_STORE", store)
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(app.stdout.take().unwrap()).lines();
+    let mut entries = Vec::new();
+    loop {
+        let line = tokio::time::timeout(Duration::from_secs(20), lines.next_line()).await.unwrap().unwrap().unwrap();
+        // The harness writes the test's name before what the test prints.
+        let words: Vec<&str> = line.split(' ').skip_while(|word| *word != "entry").collect();
+        if let [_, marker, pid, started, boot] = words[..] {
+            entries.push(LedgerEntry {
+                marker: marker.to_owned(),
+                label: "the command".to_owned(),
+                pid: pid.parse().unwrap(),
+                started: started.parse().unwrap(),
+                boot: boot.to_owned(),
+            });
+        }
+        if line.ends_with("up") {
+            break;
+        }
+    }
+    app.kill().await.unwrap();
+    entries
+}
+
+#[tokio::test]
+async fn a_crash_takes_the_group_along_and_the_next_start_ends_the_rest_and_nothing_else() {
+    let (mine, other) = (store("crashed"), store("crashed-neighbour"));
+    let entries = crash(&mine).await;
+    let neighbours = crash(&other).await;
+    assert_eq!((entries.len(), neighbours.len()), (1, 1));
+    // What shares the guard's group dies with the app, without a next start.
+    until("the group is gone", || !marked(&mine).values().any(|line| line.contains("601") || line.contains("604")))
+        .await;
+    until("the other group is gone", || {
+        !marked(&other).values().any(|line| line.contains("601") || line.contains("604"))
+    })
+    .await;
+    let (left, untouched) = (marked(&mine), marked(&other));
+    assert_eq!((left.len(), untouched.len()), (3, 3), "{left:?} {untouched:?}");
+
+    let book = Arc::new(Book::default());
+    *book.entries.lock().unwrap() = entries.clone();
+    let processes = Processes::new(&mine, book.clone());
+    let running = processes.start(plan("s", "bash-2", "sleep 600")).await.unwrap();
+    let found = processes.inquest(GRACE).await.unwrap();
+    let mut pids: Vec<u32> = found.iter().map(|(_, process)| process.pid).collect();
+    pids.sort_unstable();
+    assert_eq!(pids, left.keys().copied().collect::<Vec<_>>());
+    assert!(found.iter().all(|(entry, process)| *entry == entries[0] && process.gone), "{found:?}");
+    assert_eq!(marked(&other), untouched);
+    assert_eq!((running.exit(), running.living().len()), (None, 1));
+    assert_eq!(book.markers(), vec![format!("{mine}:s:bash-2")]);
+    assert_eq!(running.end(GRACE).await.left(), 0);
+
+    // A process that was never written down is found by its marker.
+    let processes = Processes::new(&other, Arc::new(Book::default()));
+    let found = processes.inquest(GRACE).await.unwrap();
+    assert_eq!((found.len(), marked(&other)), (3, BTreeMap::new()));
+    assert!(found.iter().all(|(entry, process)| entry.marker == format!("{other}:s:bash-1") && process.gone));
+    assert_eq!(processes.inquest(GRACE).await.unwrap(), vec![]);
+}
+
+#[tokio::test]
+async fn the_inquest_leaves_a_reused_pid_and_another_boot_alone() {
+    let (strangers, stranger_book) = processes("stranger");
+    let stranger = strangers.start(plan("s", "1", "sleep 600")).await.unwrap();
+    let entry = stranger_book.entries.lock().unwrap()[0].clone();
+    let marker = |name: &str| format!("{}:s:{name}", store("reused"));
+    let book = Arc::new(Book::default());
+    *book.entries.lock().unwrap() = vec![
+        LedgerEntry { marker: marker("earlier"), started: entry.started - 1, ..entry.clone() },
+        LedgerEntry { marker: marker("boot"), boot: "another".to_owned(), ..entry.clone() },
+        LedgerEntry { marker: marker("nobody"), pid: 1 << 30, ..entry.clone() },
+    ];
+    let processes = Processes::new(&store("reused"), book.clone());
+    assert_eq!(processes.inquest(GRACE).await.unwrap(), vec![]);
+    assert_eq!((stranger.exit(), stranger.living().len(), book.markers().len()), (None, 1, 0));
+    assert_eq!(stranger.end(GRACE).await.left(), 0);
+}
+
+#[test]
+fn a_process_is_gone_when_its_pid_belongs_to_another() {
+    let (processes, _) = processes("look");
+    let now = |started_at| ReceiptProcess { pid: std::process::id(), started_at, gone: false };
+    let start = coppice_engine::env::Env::system().now_ms();
+    let [old] = &processes.look(vec![now(start - 86_400_000)])[..] else { panic!() };
+    assert!(old.gone);
+    assert!(Path::new("/proc/self").exists());
+}
