@@ -58,7 +58,7 @@ impl Stream {
     /// to the request comes first. Answers the position it starts from.
     pub async fn follow(&self, host: &Host, session: Option<SessionId>, after: Option<i64>) -> Result<i64> {
         let follow = host.engine.follow(session, after).await?;
-        let seq = follow.seq();
+        let seq = follow.cursor();
         let token = host.scope.token().child_token();
         let (begin, begun) = oneshot::channel();
         if let Some(before) = self.set(Some(Subscription { token: token.clone(), begin: Some(begin) })) {
