@@ -289,7 +289,7 @@ impl Live {
         let live = self.clone();
         Scope::blocking(move || {
             let mut target = live.target();
-            let left = target.look().iter().filter(|row| !row.guard).count();
+            let left = target.look_for_commands().len();
             lock(&live.seen).extend(target.seen);
             left
         })
@@ -358,11 +358,14 @@ async fn attend(inner: Arc<Inner>, live: Arc<Live>, mut child: guard::Child, lin
         Some(exit) => exit,
         None => child.wait().await.map_or(Exit { code: None, signal: None }, observed),
     };
+    // The first look also learns which processes are guards, before any of them goes.
+    let mut left = live.look().await;
     live.exit.send_replace(Some(exit));
     let mut pause = FIRST_PAUSE;
-    // Two looks: processes are made while the table is read.
-    while SEES_PROCESSES && (live.look().await > 0 || live.look().await > 0) {
+    // Two looks that find nothing: processes are made while the table is read.
+    while SEES_PROCESSES && (left > 0 || live.look().await > 0) {
         live.rest(&mut pause).await;
+        left = live.look().await;
     }
     // An error means that the guard is gone already, which is what is wanted.
     writer.write_all(b"\n").await.ok();
@@ -390,7 +393,7 @@ fn observed(status: ExitStatus) -> Exit {
 }
 
 fn living(target: &mut Target) -> Vec<ReceiptProcess> {
-    target.look().iter().filter(|row| !row.guard).map(|row| row.id.receipt(false)).collect()
+    target.look_for_commands().into_iter().map(|id| id.receipt(false)).collect()
 }
 
 fn not_started(plan: &Plan, error: io::Error) -> Error {

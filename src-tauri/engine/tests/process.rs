@@ -1,10 +1,13 @@
 //! Process trees: they end wholly and provably, and nothing else does.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
 use coppice_engine::env;
 use coppice_engine::error::{Code, Error, Result};
 use coppice_engine::event::ReceiptProcess;
 use coppice_engine::id::SessionId;
 use coppice_engine::process::{Ended, Exit, Ledger, LedgerEntry, Plan, Processes, Tree};
+use futures::FutureExt;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Stdio;
@@ -126,6 +129,7 @@ async fn stops(name: &str, command: &str, count: usize, forced: bool) {
     let (processes, book) = processes(name);
     let mut tree = processes.start(plan("s", "1", command)).await.unwrap();
     said(&mut tree, "ready").await;
+    until("all of it runs", || tree.living().len() >= count).await;
     let ended = tree.end(GRACE).await;
     assert!(ended.processes.iter().all(|process| process.gone), "{name}: {ended:?}");
     assert!(ended.processes.len() >= count, "{name}: {ended:?}");
@@ -142,13 +146,13 @@ async fn a_stop_ends_every_process_of_the_tree() {
     stops("plain", "echo ready; sleep 600; true", 2, false).await;
     stops("pipeline", "echo ready; sleep 600 | sleep 600 | cat", 3, false).await;
     stops("session", "setsid sleep 600 & echo ready; wait", 2, false).await;
-    stops("orphan", "(setsid setsid sleep 600 &) ; sleep 0.2; echo ready; sleep 600; true", 3, false).await;
+    stops("orphan", "(setsid setsid sleep 600 &) ; echo ready; sleep 600; true", 3, false).await;
     stops("stripped", "env -i sleep 600 & echo ready; exec sleep 600", 2, false).await;
-    stops("stripped-session", "env -i setsid sleep 600 & sleep 0.2; echo ready; wait", 2, false).await;
+    stops("stripped-session", "env -i setsid sleep 600 & echo ready; wait", 2, false).await;
     stops("deaf", "trap '' TERM; echo ready; sleep 600; sleep 600", 2, true).await;
     stops("deaf-session", "setsid bash -c 'trap \"\" TERM; echo ready; sleep 600; sleep 600' & wait", 2, true).await;
     stops("stopped", "sleep 600 & kill -STOP $!; echo ready; wait", 2, false).await;
-    stops("fifty", "for i in $(seq 50); do setsid sleep 600 & done; sleep 0.3; echo ready; wait", 51, false).await;
+    stops("fifty", "for i in $(seq 50); do setsid sleep 600 & done; echo ready; wait", 51, false).await;
 }
 
 #[tokio::test]
@@ -214,7 +218,7 @@ async fn a_stop_never_hits_a_neighbour_with_the_same_command_line() {
         let (ended, b) = tokio::join!(a.end(GRACE), processes.start(plan("s", &format!("{round}.b"), "sleep 600 # x")));
         let b = b.unwrap();
         assert_eq!(ended.left(), 0);
-        assert_eq!((b.exit(), b.living().len()), (None, 1), "round {round}");
+        assert_eq!((b.exited().now_or_never().is_none(), b.living().len()), (true, 1), "round {round}");
         assert_eq!(b.end(GRACE).await.left(), 0);
     }
 }
@@ -222,19 +226,19 @@ async fn a_stop_never_hits_a_neighbour_with_the_same_command_line() {
 #[tokio::test]
 async fn what_a_finished_command_left_behind_is_listed_until_its_session_ends_it() {
     let (processes, book) = processes("leftover");
-    let (mine, other): (SessionId, SessionId) = ("mine".into(), "other".into());
+    let (mine, other): ([SessionId; 1], [SessionId; 1]) = (["mine".into()], ["other".into()]);
     let command = "setsid sleep 600 & sleep 600 & exit 7";
     let tree = processes.start(plan("mine", "1", command)).await.unwrap();
     let neighbour = processes.start(plan("other", "1", command)).await.unwrap();
     assert_eq!(tree.exited().await.unwrap(), Exit { code: Some(7), signal: None });
     neighbour.exited().await.unwrap();
     drop(tree);
-    until("both sleep", || processes.living(&[mine.clone()]).len() == 2 && neighbour.living().len() == 2).await;
-    let living = processes.living(&[mine.clone()]);
-    assert_eq!(processes.living(&[mine.clone(), other.clone()]).len(), 4);
+    until("both sleep", || processes.living(&mine).len() == 2 && neighbour.living().len() == 2).await;
+    let living = processes.living(&mine);
+    assert_eq!(processes.living(&[mine.clone(), other.clone()].concat()).len(), 4);
     assert_eq!(book.markers().len(), 2);
 
-    let ended = processes.end_all(&[mine.clone()], GRACE).await;
+    let ended = processes.end_all(&mine, GRACE).await;
     let mut expected: Vec<_> = living.iter().map(|process| ReceiptProcess { gone: true, ..process.clone() }).collect();
     expected.sort_by_key(|process| (process.started_at, process.pid));
     let mut seen = ended.processes.clone();
@@ -243,9 +247,9 @@ async fn what_a_finished_command_left_behind_is_listed_until_its_session_ends_it
     let mut looked = processes.look(living);
     looked.sort_by_key(|process| (process.started_at, process.pid));
     assert_eq!(looked, expected);
-    assert_eq!((processes.living(&[mine]).len(), processes.living(&[other.clone()]).len()), (0, 2));
+    assert_eq!((processes.living(&mine).len(), processes.living(&other).len()), (0, 2));
     assert_eq!(book.markers(), vec![format!("{}:other:1", store("leftover"))]);
-    assert_eq!(processes.end_all(&[other], GRACE).await.left(), 0);
+    assert_eq!(processes.end_all(&other, GRACE).await.left(), 0);
 }
 
 #[tokio::test]
@@ -359,7 +363,7 @@ async fn a_crash_takes_the_group_along_and_the_next_start_ends_the_rest_and_noth
     assert_eq!(pids, left.keys().copied().collect::<Vec<_>>());
     assert!(found.iter().all(|(entry, process)| *entry == entries[0] && process.gone), "{found:?}");
     assert_eq!(marked(&other), untouched);
-    assert_eq!((running.exit(), running.living().len()), (None, 1));
+    assert_eq!((running.exited().now_or_never().is_none(), running.living().len()), (true, 1));
     assert_eq!(book.markers(), vec![format!("{mine}:s:bash-2")]);
     assert_eq!(running.end(GRACE).await.left(), 0);
 
@@ -385,7 +389,10 @@ async fn the_inquest_leaves_a_reused_pid_and_another_boot_alone() {
     ];
     let processes = Processes::new(&store("reused"), book.clone());
     assert_eq!(processes.inquest(GRACE).await.unwrap(), vec![]);
-    assert_eq!((stranger.exit(), stranger.living().len(), book.markers().len()), (None, 1, 0));
+    assert_eq!(
+        (stranger.exited().now_or_never().is_none(), stranger.living().len(), book.markers().len()),
+        (true, 1, 0)
+    );
     assert_eq!(stranger.end(GRACE).await.left(), 0);
 }
 

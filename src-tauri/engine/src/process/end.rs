@@ -1,6 +1,6 @@
 //! The end of trees: asked for, forced, proven; and the inquest into what a crash left.
 
-use super::table::{self, Identity, Row, SEES_PROCESSES, Signal, Target};
+use super::table::{self, Identity, SEES_PROCESSES, Signal, Target};
 use super::{DISMISSAL, Ended, LedgerEntry, Live, Processes, lock};
 use crate::error::Result;
 use crate::event::ReceiptProcess;
@@ -38,7 +38,7 @@ pub(super) async fn end(mut target: Target, trees: &[Arc<Live>], grace: Duration
         }
     }
     let forced;
-    (target, forced) = strike_down(target, |row| !row.guard).await;
+    (target, forced) = strike_down(target, false).await;
     // The guards still have to tell the exit; then they are dismissed by those who attend the trees.
     let dismissed = trees.iter().map(|tree| async {
         tree.nudge.notify_one();
@@ -47,9 +47,9 @@ pub(super) async fn end(mut target: Target, trees: &[Arc<Live>], grace: Duration
     if tokio::time::timeout(DISMISSAL, join_all(dismissed)).await.is_err() {
         tracing::warn!("a guard did not leave when it was dismissed and is ended by force");
     }
-    (target, _) = strike_down(target, |_| true).await;
+    (target, _) = strike_down(target, true).await;
     let (target, left) = Scope::blocking(move || {
-        let left: BTreeSet<Identity> = target.look().iter().map(|row| row.id).collect();
+        let left: BTreeSet<Identity> = target.look().into_iter().map(|(id, _)| id).collect();
         (target, left)
     })
     .await;
@@ -62,24 +62,24 @@ pub(super) async fn end(mut target: Target, trees: &[Arc<Live>], grace: Duration
 
 /// Asks everything that was not asked yet. Guards are left alone: they report, and go when they are dismissed.
 fn ask(mut target: Target, mut asked: BTreeSet<Identity>) -> (Target, BTreeSet<Identity>, bool) {
-    let commands: Vec<Row> = target.look().into_iter().filter(|row| !row.guard).collect();
-    for row in &commands {
-        if asked.insert(row.id) {
-            table::signal(row.id, Signal::Ask);
+    let commands = target.look_for_commands();
+    for id in &commands {
+        if asked.insert(*id) {
+            table::signal(*id, Signal::Ask);
         }
     }
     (target, asked, !commands.is_empty())
 }
 
-/// Kills everything that `which` names, until nothing of it is seen any more or the bound is over. Answers whether there
-/// was anything.
-async fn strike_down(mut target: Target, which: fn(&Row) -> bool) -> (Target, bool) {
+/// Kills every command, and every guard where `guards` says so, until none is seen any more or the bound is over. Answers
+/// whether there was any.
+async fn strike_down(mut target: Target, guards: bool) -> (Target, bool) {
     let until = Instant::now() + FORCE;
     let mut met = false;
     let mut quiet = 0;
     while quiet < LOOKS && Instant::now() < until {
         let any;
-        (target, any) = Scope::blocking(move || blow(target, which)).await;
+        (target, any) = Scope::blocking(move || blow(target, guards)).await;
         met |= any;
         quiet = if any { 0 } else { quiet + 1 };
         if any {
@@ -90,15 +90,17 @@ async fn strike_down(mut target: Target, which: fn(&Row) -> bool) -> (Target, bo
 }
 
 /// Freezes everything until nothing new appears, so that nothing can multiply, then kills it.
-fn blow(mut target: Target, which: fn(&Row) -> bool) -> (Target, bool) {
+fn blow(mut target: Target, guards: bool) -> (Target, bool) {
     let mut frozen = BTreeSet::new();
     for _ in 0..FREEZES {
-        let fresh: Vec<Row> = target.look().into_iter().filter(|row| which(row) && frozen.insert(row.id)).collect();
+        let met =
+            if guards { target.look().into_iter().map(|(id, _)| id).collect() } else { target.look_for_commands() };
+        let fresh: Vec<Identity> = met.into_iter().filter(|id| frozen.insert(*id)).collect();
         if fresh.is_empty() {
             break;
         }
-        for row in fresh {
-            table::signal(row.id, Signal::Freeze);
+        for id in fresh {
+            table::signal(id, Signal::Freeze);
         }
     }
     for id in &frozen {

@@ -35,8 +35,9 @@ pub(super) struct Row {
     dead: bool,
     /// The tree that its environment names.
     pub marker: Option<String>,
-    /// Whether it is a guard rather than a command.
-    pub guard: bool,
+    /// Whether it is a guard rather than a command. Unknown while its environment is not there: it is exchanged when a
+    /// program starts, and gone a moment before the process is.
+    guard: Option<bool>,
 }
 
 impl Identity {
@@ -65,21 +66,28 @@ impl Target {
         self.markers.contains(marker) || self.prefixes.iter().any(|prefix| marker.starts_with(prefix.as_str()))
     }
 
-    /// Looks for everything of the target that lives now, and remembers it. Answers what is new and what lives.
-    pub fn look(&mut self) -> Vec<Row> {
+    /// Looks for everything of the target that lives now, and remembers it. Answers what lives, and of each whether it
+    /// is a guard.
+    pub fn look(&mut self) -> Vec<(Identity, bool)> {
         let rows = snapshot(&self.groups);
-        let members = self.members(&rows);
-        for row in &members {
-            let guard = self.seen.entry(row.id).or_insert(row.guard);
+        let mut living = Vec::new();
+        for row in self.members(&rows) {
+            let guard = self.seen.entry(row.id).or_insert(row.guard.unwrap_or(false));
             // A child of the guard looks like the guard until it becomes the command.
-            *guard &= row.guard;
+            *guard &= row.guard.unwrap_or(true);
+            living.push((row.id, *guard));
         }
-        members
+        living
+    }
+
+    /// The same without the guards.
+    pub fn look_for_commands(&mut self) -> Vec<Identity> {
+        self.look().into_iter().filter(|(_, guard)| !guard).map(|(id, _)| id).collect()
     }
 
     /// The living processes of the target: those that carry its marker, that were seen in it before, that share a
     /// group with one of these, and what descends from them. Never this process or what it descends from.
-    pub fn members(&self, rows: &[Row]) -> Vec<Row> {
+    fn members<'a>(&self, rows: &'a [Row]) -> Vec<&'a Row> {
         let spared = own_line(rows);
         let candidates: Vec<&Row> = rows.iter().filter(|row| !spared.contains(&row.id.pid)).collect();
         let mut pids: BTreeSet<u32> = candidates
@@ -105,7 +113,7 @@ impl Target {
                 break;
             }
         }
-        candidates.into_iter().filter(|row| pids.contains(&row.id.pid) && !row.dead).cloned().collect()
+        candidates.into_iter().filter(|row| pids.contains(&row.id.pid) && !row.dead).collect()
     }
 }
 
@@ -194,7 +202,7 @@ fn row(pid: u32) -> Option<Row> {
         group: small(2).unwrap_or(0),
         dead,
         marker: variable(MARKER).map(|value| String::from_utf8_lossy(value).into_owned()),
-        guard: variable(GUARD).is_some(),
+        guard: (!environment.is_empty()).then(|| variable(GUARD).is_some()),
     })
 }
 
@@ -207,7 +215,7 @@ pub(super) fn snapshot(groups: &[u32]) -> Vec<Row> {
 #[cfg(all(unix, not(target_os = "linux")))]
 fn row(pid: u32) -> Option<Row> {
     rustix::process::test_kill_process_group(raw(pid)?).ok()?;
-    Some(Row { id: Identity { started: 0, pid }, parent: 0, group: pid, dead: false, marker: None, guard: false })
+    Some(Row { id: Identity { started: 0, pid }, parent: 0, group: pid, dead: false, marker: None, guard: None })
 }
 
 #[cfg(not(unix))]
