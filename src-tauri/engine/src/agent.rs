@@ -237,7 +237,6 @@ impl Agents {
     pub fn all(&self) -> Vec<Arc<Agent>> {
         lock(&self.0.live).values().cloned().collect()
     }
-
 }
 
 /// Where and as what a session works.

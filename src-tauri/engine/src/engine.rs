@@ -157,7 +157,8 @@ impl Engine {
                 Some(Err(error)) => return Err(Error::new(Code::Model, error.message())),
                 None => {
                     let known: Vec<&str> = self.0.models.keys().map(String::as_str).collect();
-                    let message = format!("There is no model {model:?} in the configuration. There are: {}.", known.join(", "));
+                    let message =
+                        format!("There is no model {model:?} in the configuration. There are: {}.", known.join(", "));
                     return Err(Error::new(Code::BadRequest, message));
                 }
             }
@@ -306,7 +307,13 @@ impl Engine {
     }
 
     /// Rows of a transcript: the newest `limit` before `before`, or the oldest `limit` after `after`, or the newest.
-    pub async fn page(&self, session: &SessionId, before: Option<i64>, after: Option<i64>, limit: usize) -> Result<Page> {
+    pub async fn page(
+        &self,
+        session: &SessionId,
+        before: Option<i64>,
+        after: Option<i64>,
+        limit: usize,
+    ) -> Result<Page> {
         let record = self.0.log.session(session).await?;
         let limit = limit.clamp(1, 1_000);
         let first = self.0.log.row_events(session, 0, i64::MAX, 1, false).await?;
@@ -370,7 +377,8 @@ impl Engine {
         self.once(key, async {
             let plan = self.preview(&Target::Branch(session.clone())).await?;
             if !plan.ended.is_empty() {
-                let message = format!("{} of this branch run. Stop the branch first. Nothing was deleted.", plan.ended.len());
+                let message =
+                    format!("{} of this branch run. Stop the branch first. Nothing was deleted.", plan.ended.len());
                 return Err(Error::new(Code::Busy, message));
             }
             let sessions = self.0.log.sessions(None).await?;
@@ -446,14 +454,18 @@ impl Engine {
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
         if key.trim().is_empty() || key.len() > 200 {
-            return Err(Error::new(Code::BadRequest, "The key must have 1 to 200 characters; mint a fresh one for each command."));
+            return Err(Error::new(
+                Code::BadRequest,
+                "The key must have 1 to 200 characters; mint a fresh one for each command.",
+            ));
         }
         let turn = lock(&self.0.keys).entry(key.to_owned()).or_default().clone();
         let answer = {
             let _turn = turn.lock().await;
             match self.0.log.answer(key).await? {
                 Some(answer) => serde_json::from_value(answer).map_err(|error| {
-                    Error::new(Code::BadRequest, "This key was used for another command. Mint a fresh one.").because(error)
+                    Error::new(Code::BadRequest, "This key was used for another command. Mint a fresh one.")
+                        .because(error)
                 }),
                 None => match work.await {
                     Ok(answer) => {

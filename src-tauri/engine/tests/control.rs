@@ -47,7 +47,8 @@ async fn stopping_a_child_ends_its_command_with_all_descendants_and_the_receipt_
     let receipt = within(lab.engine.stop(Target::Branch(child.clone()), None, false, &key())).await.unwrap();
     assert_eq!(marked(&lab.engine, &child), HashSet::new(), "something lives on");
     // What lived was the command's shell with its three sleeps, and the guard, which is no part of what people are told.
-    let told: HashSet<u32> = receipt.processes.iter().filter(|process| process.gone).map(|process| process.pid).collect();
+    let told: HashSet<u32> =
+        receipt.processes.iter().filter(|process| process.gone).map(|process| process.pid).collect();
     assert!(told.len() >= 3 && told.is_subset(&alive), "{told:?} of {alive:?}");
     assert_eq!((receipt.unconfirmed.len(), receipt.kept.len()), (0, 1));
     assert!(lab.events(&child).await.iter().any(|event| matches!(event.event, Event::Stopped { .. })));
@@ -76,8 +77,7 @@ async fn stopping_everything_previews_and_ends_the_same_set_down_to_grandchildre
     let preview = lab.engine.stop(Target::Everything, None, true, &key()).await.unwrap();
     let receipt = within(lab.engine.stop(Target::Everything, None, false, &key())).await.unwrap();
     assert_eq!(preview.ended, receipt.ended);
-    let kinds: Vec<(&str, &str)> =
-        receipt.ended.iter().map(|item| (item.kind.as_str(), item.label.as_str())).collect();
+    let kinds: Vec<(&str, &str)> = receipt.ended.iter().map(|item| (item.kind.as_str(), item.label.as_str())).collect();
     assert_eq!(kinds, [("turn", "go"), ("child", "one"), ("child", "below"), ("task", "sleep 300")]);
     let (sessions, tasks) = lab.engine.tree(None).await.unwrap();
     assert!(sessions.iter().all(|session| session.live_below == 0));

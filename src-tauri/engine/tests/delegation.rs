@@ -16,7 +16,10 @@ async fn a_root_delegates_is_woken_by_each_end_and_collects_what_its_children_fo
         vec![
             vec![delegate("one", "look at one"), delegate("two", "look at two")],
             vec![say("Both are at work.")],
-            vec![call("task_output", json!({ "task_id": "$task0" })), call("task_output", json!({ "task_id": "$task1" }))],
+            vec![
+                call("task_output", json!({ "task_id": "$task0" })),
+                call("task_output", json!({ "task_id": "$task1" })),
+            ],
             vec![say("The report.")],
         ],
     );
@@ -397,5 +400,7 @@ async fn arguments_that_are_not_what_a_tool_wants_are_answered_and_the_turn_goes
     let answers = results(&lab.requests(&root)[1]);
     let oks: Vec<bool> = answers.iter().map(|(ok, _)| *ok).collect();
     assert_eq!(oks, [true, true, true, true, false, false, false, false]);
-    assert!(answers[4].1.contains("not JSON") && answers[6].1.contains("task_id") && answers[7].1.contains("There are:"));
+    assert!(
+        answers[4].1.contains("not JSON") && answers[6].1.contains("task_id") && answers[7].1.contains("There are:")
+    );
 }

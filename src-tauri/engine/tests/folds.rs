@@ -68,7 +68,12 @@ async fn every_prefix_of_every_log_folds_mends_and_is_a_valid_history() {
     lab.script(
         "root",
         vec![
-            vec![say("I begin."), delegate("one", "work"), call("glob", json!({ "pattern": "*" })), call("nonsense", json!({}))],
+            vec![
+                say("I begin."),
+                delegate("one", "work"),
+                call("glob", json!({ "pattern": "*" })),
+                call("nonsense", json!({})),
+            ],
             vec![say("half"), gate("never")],
             vec![call("task_output", json!({ "task_id": "$task0" }))],
             vec![Act::Fail(FailureKind::Unreachable, "away".into())],

@@ -1,6 +1,5 @@
 //! The engine's tests: one binary, a module per suite. Only the model, the clock and the network are scripted.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 mod bash;
@@ -9,9 +8,9 @@ mod control;
 mod delegation;
 mod endpoint;
 mod files;
+mod folds;
 mod lab;
 mod openai;
-mod folds;
 mod output;
 mod process;
 mod rehearsal;

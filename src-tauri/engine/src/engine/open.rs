@@ -67,15 +67,8 @@ impl Engine {
         let scope = Scope::new();
         let (pulse, _) = watch::channel(0);
         let tasks = Tasks::new(log.clone(), config.limits.clone(), folder.join("output"));
-        let agents = Agents::new(
-            env.clone(),
-            log.clone(),
-            config.clone(),
-            ready,
-            tasks.clone(),
-            scope.clone(),
-            pulse.clone(),
-        );
+        let agents =
+            Agents::new(env.clone(), log.clone(), config.clone(), ready, tasks.clone(), scope.clone(), pulse.clone());
         let spawn = Spawn::new(log.clone(), agents.clone());
         let control = Control::new(
             env.clone(),

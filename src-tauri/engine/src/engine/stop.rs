@@ -149,7 +149,13 @@ impl Plan {
     fn new(what: &str, label: &str, sessions: Vec<SessionId>) -> Self {
         let receipt =
             Receipt { what: what.to_owned(), label: label.to_owned(), by: Some(Party::Person), ..Receipt::default() };
-        Self { receipt, keepers: sessions.first().cloned().into_iter().collect(), turns: Vec::new(), tasks: Vec::new(), sessions }
+        Self {
+            receipt,
+            keepers: sessions.first().cloned().into_iter().collect(),
+            turns: Vec::new(),
+            tasks: Vec::new(),
+            sessions,
+        }
     }
 
     fn end_turn(&mut self, inner: &Inner, session: &SessionView, kind: &str) {

@@ -31,8 +31,7 @@ impl BackgroundCommands {
 #[async_trait]
 impl StartBackground for BackgroundCommands {
     async fn start(&self, call: &Call, plan: Plan, label: String) -> Result<TaskId> {
-        let spec =
-            Spec { owner: call.owner.clone(), kind: "bash", label, child: None, call: Some(call.id.clone()) };
+        let spec = Spec { owner: call.owner.clone(), kind: "bash", label, child: None, call: Some(call.id.clone()) };
         let (processes, grace) = (self.processes.clone(), self.grace);
         let starter = move |start: Start| {
             let output = Arc::new(OnceLock::new());
