@@ -1,411 +1,123 @@
-//! The wire: one table of commands, served to the window, to scripts and to tests.
+//! The wire: one table of commands, served to the window, to scripts, to the terminal and to tests.
 
+mod handlers;
+mod types;
+
+use crate::host::Host;
 use coppice_engine::config::{Limits, Notices};
 use coppice_engine::engine::{ModelView, Page, Sent};
 use coppice_engine::error::Code;
 use coppice_engine::event::{Mode, Receipt};
 use coppice_engine::id::{SessionId, TaskId};
 use coppice_engine::view::{Frame, SessionView, TaskView, Tokens};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use ts_rs::TS;
 
-/// Arguments of `open`.
-#[derive(Debug, Deserialize, TS)]
-#[serde(deny_unknown_fields)]
-pub struct OpenArgs {
-    /// The folder it works in, absolute.
-    pub cwd: String,
-    /// A model of the configuration.
-    #[ts(optional)]
-    pub model: Option<String>,
-    /// What it may do without asking.
-    #[ts(optional)]
-    pub mode: Option<Mode>,
-    /// Its name for people.
-    #[ts(optional)]
-    pub title: Option<String>,
-    /// Client-minted: the same key twice opens once.
-    pub key: String,
+pub use types::*;
+
+/// A command, for people and for TypeScript.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Its name on the wire.
+    pub name: &'static str,
+    /// The type of its arguments.
+    pub args: &'static str,
+    /// The type of its answer.
+    pub ok: &'static str,
+    /// What it does, in a sentence.
+    pub what: &'static str,
 }
 
-/// Answer of `open`.
-#[derive(Debug, Serialize, TS)]
-pub struct Opened {
-    /// The session.
-    pub session: SessionId,
+/// Ties each command's name, types, description and handler together, so that none of them can disagree.
+macro_rules! commands {
+    ($($what:literal $name:ident($args:ident) -> $ok:ident;)*) => {
+        /// The table: every command there is.
+        pub const TABLE: &[Row] = &[$(Row {
+            name: stringify!($name),
+            args: stringify!($args),
+            ok: stringify!($ok),
+            what: $what,
+        }),*];
+
+        /// Does one command. `bad_request` names an unknown command and the argument that does not fit.
+        pub async fn dispatch(host: &Host, cmd: &str, args: Value) -> Result<Value, Failed> {
+            match cmd {
+                $(stringify!($name) => {
+                    let args: $args = read(args)?;
+                    let ok: $ok = handlers::$name(host, args).await?;
+                    write(&ok)
+                })*
+                _ => Err(Failed::bad_request(format!(
+                    "There is no command {cmd:?}. `coppice rpc --help` names all there are."
+                ))),
+            }
+        }
+    };
 }
 
-/// Arguments of `prompt`.
-#[derive(Debug, Deserialize, TS)]
-#[serde(deny_unknown_fields)]
-pub struct PromptArgs {
-    /// The root session.
-    pub session: SessionId,
-    /// The words.
-    pub text: String,
-    /// Client-minted.
-    pub key: String,
+commands! {
+    "Opens a session in a folder." open(OpenArgs) -> Opened;
+    "Gives a root session a prompt; durable when it answers." prompt(PromptArgs) -> Prompted;
+    "Sends a message to a child: joins its running turn, or wakes it." send(SendArgs) -> Sent;
+    "Stops a turn, a branch, a task or everything, with proof." stop(StopArgs) -> Receipt;
+    "Sessions and tasks." tree(TreeArgs) -> Tree;
+    "Background tasks." tasks(TasksArgs) -> Tasks;
+    "A part of a task's output." output(OutputArgs) -> Output;
+    "Waits for a task or a session." wait(WaitArgs) -> Waited;
+    "Rows of a transcript, as people see it." page(PageArgs) -> Page;
+    "The log of a session itself." events(EventsArgs) -> Events;
+    "Pushes a frame whenever something changes." subscribe(SubscribeArgs) -> Subscribed;
+    "Tokens, cost and requests of a session and its branch." usage(SessionArgs) -> Usage;
+    "What is configured, and what works." models(Nothing) -> Models;
+    "The limits in force." limits(Nothing) -> LimitsView;
+    "Version, folders, and what is to be known at the start." about(Nothing) -> About;
+    "Deletes a session with all below it." delete(DeleteArgs) -> Nothing;
+    "Gives a session another title." rename(RenameArgs) -> Nothing;
+    "Brings the window to the front, at a session." raise(RaiseArgs) -> Nothing;
+    "Stops everything in order; then the process ends." shutdown(ShutdownArgs) -> Receipt;
 }
 
-/// Answer of `prompt`.
-#[derive(Debug, Serialize, TS)]
-pub struct Prompted {
-    /// The event that holds the prompt.
-    pub n: i64,
+fn read<T: DeserializeOwned>(args: Value) -> Result<T, Failed> {
+    let args = if args.is_null() { Value::Object(serde_json::Map::new()) } else { args };
+    serde_path_to_error::deserialize(args).map_err(|error| {
+        let path = error.path().to_string();
+        let inner = error.into_inner();
+        Failed::bad_request(match path.as_str() {
+            "." | "?" | "" => format!("The arguments do not fit: {inner}."),
+            path => format!("The argument `{path}` does not fit: {inner}."),
+        })
+    })
 }
 
-/// Arguments of `send`.
-#[derive(Debug, Deserialize, TS)]
-#[serde(deny_unknown_fields)]
-pub struct SendArgs {
-    /// The child session.
-    pub child: SessionId,
-    /// The words.
-    pub text: String,
-    /// Client-minted.
-    pub key: String,
+fn write<T: Serialize>(ok: &T) -> Result<Value, Failed> {
+    serde_json::to_value(ok).map_err(|error| Failed {
+        code: Code::Internal,
+        message: format!("The answer could not be written down: {error}."),
+    })
 }
-
-/// What a stop is aimed at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, TS)]
-#[serde(rename_all = "snake_case")]
-pub enum StopWhat {
-    /// The running turn of session `id`.
-    Turn,
-    /// Session `id` with everything below it.
-    Branch,
-    /// Task `id`.
-    Task,
-    /// Every live branch.
-    Everything,
-}
-
-/// Arguments of `stop`.
-#[derive(Debug, Deserialize, TS)]
-#[serde(deny_unknown_fields)]
-pub struct StopArgs {
-    /// What it is aimed at.
-    pub what: StopWhat,
-    /// The session or task; not with `everything`.
-    #[ts(optional)]
-    pub id: Option<String>,
-    /// Why, for people and the model.
-    #[ts(optional)]
-    pub reason: Option<String>,
-    /// Only tell what would end.
-    #[ts(optional)]
-    pub preview: Option<bool>,
-    /// Client-minted.
-    pub key: String,
-}
-
-/// Arguments of `tree`.
-#[derive(Debug, Deserialize, TS)]
-#[serde(deny_unknown_fields)]
-pub struct TreeArgs {
-    /// Only the tree of this root.
-    #[ts(optional)]
-    pub root: Option<SessionId>,
-}
-
-/// Answer of `tree`.
-#[derive(Debug, Serialize, TS)]
-pub struct Tree {
-    /// Sessions, oldest first.
-    pub sessions: Vec<SessionView>,
-    /// Tasks, oldest first.
-    pub tasks: Vec<TaskView>,
-}
-
-/// Arguments of `tasks`.
-#[derive(Debug, Deserialize, TS)]
-#[serde(deny_unknown_fields)]
-pub struct TasksArgs {
-    /// Only those that this session owns.
-    #[ts(optional)]
-    pub owner: Option<SessionId>,
-}
-
-/// Answer of `tasks`.
-#[derive(Debug, Serialize, TS)]
-pub struct Tasks {
-    /// Tasks, oldest first.
-    pub tasks: Vec<TaskView>,
-}
-
-/// Arguments of `output`.
-#[derive(Debug, Deserialize, TS)]
-#[serde(deny_unknown_fields)]
-pub struct OutputArgs {
-    /// The task.
-    pub task: TaskId,
-    /// Where to begin, in bytes; 0 without one.
-    #[ts(optional)]
-    pub offset: Option<u64>,
-    /// At most this many bytes.
-    #[ts(optional)]
-    pub limit: Option<usize>,
-}
-
-/// Answer of `output`.
-#[derive(Debug, Serialize, TS)]
-pub struct Output {
-    /// The text; cuts fall on characters.
-    pub text: String,
-    /// The offset to read from next.
-    pub next: u64,
-    /// The size so far, in bytes.
-    pub size: u64,
-    /// Whether nothing comes any more.
-    pub done: bool,
-}
-
-/// Arguments of `wait`: exactly one of `task` and `session`.
-#[derive(Debug, Deserialize, TS)]
-#[serde(deny_unknown_fields)]
-pub struct WaitArgs {
-    /// The task to wait for.
-    #[ts(optional)]
-    pub task: Option<TaskId>,
-    /// The session to wait for.
-    #[ts(optional)]
-    pub session: Option<SessionId>,
-    /// At most this long; 30 s without one, never more than 600 s.
-    #[ts(optional)]
-    pub timeout_ms: Option<u64>,
-}
-
-/// Answer of `wait`: the task or session as it stands then, ended or not.
-#[derive(Debug, Serialize, TS)]
-#[serde(untagged)]
-pub enum Waited {
-    /// The task.
-    Task(TaskView),
-    /// The session.
-    Session(Box<SessionView>),
-}
-
-/// Arguments of `page`: at most one of `before` and `after`; without both, the newest rows.
-#[derive(Debug, Deserialize, TS)]
-#[serde(deny_unknown_fields)]
-pub struct PageArgs {
-    /// The session.
-    pub session: SessionId,
-    /// The newest rows before this `n`.
-    #[ts(optional)]
-    pub before: Option<i64>,
-    /// The oldest rows after this `n`.
-    #[ts(optional)]
-    pub after: Option<i64>,
-    /// Of at most this many events.
-    #[ts(optional)]
-    pub limit: Option<usize>,
-}
-
-/// Arguments of `events`.
-#[derive(Debug, Deserialize, TS)]
-#[serde(deny_unknown_fields)]
-pub struct EventsArgs {
-    /// The session.
-    pub session: SessionId,
-    /// Only after this `n`.
-    #[ts(optional)]
-    pub after: Option<i64>,
-    /// At most this many.
-    #[ts(optional)]
-    pub limit: Option<usize>,
-}
-
-/// An event of the log on the wire.
-#[derive(Debug, Serialize, TS)]
-pub struct EventView {
-    /// Its position in the session.
-    pub n: i64,
-    /// When.
-    pub at: i64,
-    /// Its kind.
-    pub kind: String,
-    /// Its version.
-    pub v: u32,
-    /// Its body.
-    #[ts(type = "Record<string, unknown>")]
-    pub body: Value,
-}
-
-/// Answer of `events`.
-#[derive(Debug, Serialize, TS)]
-pub struct Events {
-    /// Oldest first.
-    pub events: Vec<EventView>,
-}
-
-/// Arguments of `subscribe`.
-#[derive(Debug, Deserialize, TS)]
-#[serde(deny_unknown_fields)]
-pub struct SubscribeArgs {
-    /// The session whose rows and live text are wanted too.
-    #[ts(optional)]
-    pub session: Option<SessionId>,
-    /// Tell everything after this `seq`; only what is new without one.
-    #[ts(optional)]
-    pub after: Option<i64>,
-}
-
-/// Answer of `subscribe`; frames follow.
-#[derive(Debug, Serialize, TS)]
-pub struct Subscribed {
-    /// Where the subscription starts.
-    pub seq: i64,
-}
-
-/// Arguments of `usage`, and of nothing but a session.
-#[derive(Debug, Deserialize, TS)]
-#[serde(deny_unknown_fields)]
-pub struct SessionArgs {
-    /// The session.
-    pub session: SessionId,
-}
-
-/// Answer of `usage`.
-#[derive(Debug, Serialize, TS)]
-pub struct Usage {
-    /// The session's own.
-    pub own: Spent,
-    /// The session's with all below it.
-    pub branch: Spent,
-}
-
-/// What was spent.
-#[derive(Debug, Serialize, TS)]
-pub struct Spent {
-    /// Tokens and requests.
-    #[serde(flatten)]
-    pub tokens: Tokens,
-    /// US dollars; none when it cannot be told.
-    pub cost: Option<f64>,
-}
-
-/// Answer of `models`.
-#[derive(Debug, Serialize, TS)]
-pub struct Models {
-    /// In the order of their names.
-    pub models: Vec<ModelView>,
-}
-
-/// Answer of `limits`.
-#[derive(Debug, Serialize, TS)]
-pub struct LimitsView {
-    /// The limits in force.
-    pub limits: Limits,
-    /// When an owner is woken and a person is notified.
-    pub notices: Notices,
-}
-
-/// Answer of `about`: what a window shows before there is anything else to show.
-#[derive(Debug, Serialize, TS)]
-pub struct About {
-    /// The version of Coppice.
-    pub version: String,
-    /// The data folder.
-    pub data: String,
-    /// The configuration file, which need not exist.
-    pub config: String,
-    /// The folder that a first session is offered.
-    pub cwd: String,
-    /// One line for the status line: leftovers of a crash, no notification service; none when all is well.
-    pub status: Option<String>,
-}
-
-/// Arguments of `delete`.
-#[derive(Debug, Deserialize, TS)]
-#[serde(deny_unknown_fields)]
-pub struct DeleteArgs {
-    /// The session; all below it goes too.
-    pub session: SessionId,
-    /// Client-minted.
-    pub key: String,
-}
-
-/// Arguments of `rename`.
-#[derive(Debug, Deserialize, TS)]
-#[serde(deny_unknown_fields)]
-pub struct RenameArgs {
-    /// The session.
-    pub session: SessionId,
-    /// Its new title.
-    pub title: String,
-    /// Client-minted.
-    pub key: String,
-}
-
-/// Arguments of `shutdown`.
-#[derive(Debug, Deserialize, TS)]
-#[serde(deny_unknown_fields)]
-pub struct ShutdownArgs {
-    /// How long it may take.
-    #[ts(optional)]
-    pub deadline_ms: Option<u64>,
-}
-
-/// No arguments, or nothing to answer.
-#[derive(Debug, Serialize, Deserialize, TS)]
-#[serde(deny_unknown_fields)]
-pub struct Nothing {}
-
-/// A failure on the wire.
-#[derive(Debug, Serialize, TS)]
-pub struct Failed {
-    /// What kind.
-    pub code: Code,
-    /// What happened and what to do, for people.
-    pub message: String,
-}
-
-/// What the window is pushed over its channel.
-#[derive(Debug, Serialize, TS)]
-#[serde(rename_all = "snake_case")]
-pub enum Push {
-    /// What changed.
-    Frame(Box<Frame>),
-    /// Show this session: a notification was clicked, or a second start asked for it.
-    Show(SessionId),
-    /// The person asked to quit while this many sessions and commands run: ask what is to become of them.
-    Quitting(u32),
-}
-
-type Row = (&'static str, &'static str, &'static str, &'static str);
-
-/// The table, for people and for TypeScript: name, argument type, answer type, what it does.
-pub const TABLE: &[Row] = &[
-    ("open", "OpenArgs", "Opened", "Opens a session in a folder."),
-    ("prompt", "PromptArgs", "Prompted", "Gives a root session a prompt; durable when it answers."),
-    ("send", "SendArgs", "Sent", "Sends a message to a child: joins its running turn, or wakes it."),
-    ("stop", "StopArgs", "Receipt", "Stops a turn, a branch, a task or everything, with proof."),
-    ("tree", "TreeArgs", "Tree", "Sessions and tasks."),
-    ("tasks", "TasksArgs", "Tasks", "Background tasks."),
-    ("output", "OutputArgs", "Output", "A part of a task's output."),
-    ("wait", "WaitArgs", "Waited", "Waits for a task or a session."),
-    ("page", "PageArgs", "Page", "Rows of a transcript, as people see it."),
-    ("events", "EventsArgs", "Events", "The log of a session itself."),
-    ("subscribe", "SubscribeArgs", "Subscribed", "Pushes a frame whenever something changes."),
-    ("usage", "SessionArgs", "Usage", "Tokens, cost and requests of a session and its branch."),
-    ("models", "Nothing", "Models", "What is configured, and what works."),
-    ("limits", "Nothing", "LimitsView", "The limits in force."),
-    ("about", "Nothing", "About", "Version, folders, and what is to be known at the start."),
-    ("delete", "DeleteArgs", "Nothing", "Deletes a session with all below it."),
-    ("rename", "RenameArgs", "Nothing", "Gives a session another title."),
-    ("shutdown", "ShutdownArgs", "Receipt", "Stops everything in order; then the process ends."),
-];
 
 /// The types and the table as TypeScript, for the window.
 pub fn typescript() -> String {
+    let mut out = String::from("// Made from the Rust types by the tests; change them there.\n\n");
+    out.push_str(&types_text());
+    out.push_str("\nexport interface Commands {\n");
+    for Row { name, args, ok, what } in TABLE {
+        out.push_str(&format!("  /** {what} */\n  {name}: {{ args: {args}; ok: {ok} }};\n"));
+    }
+    out.push_str("}\n");
+    out
+}
+
+/// All types of the wire, as TypeScript declarations.
+pub fn types_text() -> String {
     use coppice_engine::config::{Desktop, Protocol};
     use coppice_engine::event::{Party, ReceiptItem, ReceiptProcess, Route, Stop, TaskStatus, TurnEnd};
     use coppice_engine::id::CallId;
     use coppice_engine::view;
     let config = ts_rs::Config::new().with_large_int("number");
-    let mut out = String::from("// Made from the Rust types by the tests; change them there.\n\n");
+    let mut out = String::new();
     macro_rules! declare {
         ($($type:ty),* $(,)?) => {
             $(out.push_str("export "); out.push_str(&<$type as TS>::decl(&config)); out.push('\n');)*
@@ -475,15 +187,12 @@ pub fn typescript() -> String {
         About,
         DeleteArgs,
         RenameArgs,
+        RaiseArgs,
         ShutdownArgs,
         Nothing,
         Failed,
         Push,
+        Quit,
     );
-    out.push_str("\nexport interface Commands {\n");
-    for (name, args, ok, what) in TABLE {
-        out.push_str(&format!("  /** {what} */\n  {name}: {{ args: {args}; ok: {ok} }};\n"));
-    }
-    out.push_str("}\n");
     out
 }

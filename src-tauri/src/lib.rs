@@ -1,3 +1,107 @@
 //! The desktop shell of Coppice: the window, the terminal, the notifications, around the engine.
 
+pub mod board;
+pub mod cli;
+pub mod client;
 pub mod commands;
+pub mod desktop;
+pub mod display;
+pub mod host;
+pub mod notify;
+pub mod place;
+pub mod quit;
+pub mod rpc;
+pub mod shell;
+pub mod single;
+pub mod stream;
+pub mod text;
+pub mod tray;
+pub mod window;
+
+use coppice_engine::id::SessionId;
+use host::{Host, Window};
+use shell::Shell;
+use std::time::Duration;
+use tauri::{AppHandle, Manager, RunEvent, WindowEvent, Wry};
+use tauri_plugin_dialog::{DialogExt, MessageDialogKind};
+
+/// How long the page may take to appear before the person is told what helps.
+const PAGE: Duration = Duration::from_secs(20);
+
+/// The window's application around an engine that is open.
+pub fn app(host: Host) -> tauri::Builder<Wry> {
+    let (shell, queue) = Shell::new();
+    let mut queue = Some(queue);
+    tauri::Builder::default()
+        .plugin(tauri_plugin_dialog::init())
+        .manage(host)
+        .manage(shell)
+        .manage(window::Page::default())
+        .manage(quit::Asked::default())
+        .invoke_handler(tauri::generate_handler![
+            window::call,
+            window::watch,
+            window::pick_folder,
+            window::open_link,
+            window::quit
+        ])
+        .setup(move |app| {
+            let app = app.handle();
+            let host = app.state::<Host>().inner().clone();
+            window::open(app, host.engine.data())?;
+            // It is set once: the application is set up once.
+            let _ = host.window.set(Box::new(Raise(app.clone())));
+            quit::end_loop_when_leaving(app);
+            if let Some(queue) = queue.take() {
+                shell::start(app, queue);
+            }
+            tell_if_blank(app);
+            Ok(())
+        })
+        .on_window_event(|window, event| match event {
+            WindowEvent::CloseRequested { api, .. } => {
+                api.prevent_close();
+                quit::close(window.app_handle());
+            }
+            WindowEvent::Focused(focused) => window.state::<window::Page>().focus(*focused),
+            WindowEvent::Destroyed => window.state::<window::Page>().gone(),
+            _ => {}
+        })
+}
+
+/// Runs the window until the process is to end. On the main thread.
+pub fn run(host: Host) -> tauri::Result<()> {
+    let app = app(host).build(tauri::generate_context!())?;
+    app.run_return(|_, event| {
+        // Only `quit` ends the loop: it exits with a code.
+        if let RunEvent::ExitRequested { api, code: None, .. } = event {
+            api.prevent_exit();
+        }
+    });
+    Ok(())
+}
+
+struct Raise(AppHandle);
+
+impl Window for Raise {
+    fn raise(&self, session: Option<SessionId>) {
+        window::raise(&self.0, session, None);
+    }
+}
+
+/// Some graphics drivers leave the page blank. Whoever sees nothing is told what helps.
+fn tell_if_blank(app: &AppHandle) {
+    let (app, host) = (app.clone(), app.state::<Host>().inner().clone());
+    host.clone().scope.spawn(async move {
+        let waited = tokio::select! {
+            () = host.leaving.cancelled() => false,
+            () = tokio::time::sleep(PAGE) => true,
+        };
+        if waited && !app.state::<window::Page>().is_there() {
+            let message = "The window's page has not appeared. If it stays blank, start Coppice with \
+                           WEBKIT_DISABLE_DMABUF_RENDERER=1. Work goes on meanwhile: `coppice tree` shows it.";
+            tracing::error!("{message}");
+            app.dialog().message(message).title("Coppice").kind(MessageDialogKind::Warning).show(|_| {});
+        }
+    });
+}

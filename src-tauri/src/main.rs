@@ -1,1 +1,77 @@
-fn main() {}
+//! Starts the terminal's command or the window, and ends the process in one place.
+
+use coppice::cli::{self, Asked, Out};
+use coppice::commands::Failed;
+use coppice::host::{Host, leave_on_signals};
+use coppice::single::{Holder, Place};
+use coppice::{display, run};
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+
+/// How long threads that nobody can interrupt (a read of standard input) may hold up the end.
+const LINGER: Duration = Duration::from_millis(200);
+
+fn main() -> ExitCode {
+    let asked = match cli::parse() {
+        Ok(asked) => asked,
+        Err(code) => return code,
+    };
+    if let Asked::Window(_) = &asked {
+        #[cfg(target_os = "linux")]
+        if display::without_dmabuf() {
+            set_without_dmabuf();
+        }
+        if !display::is_there() {
+            return told(display::NO_DISPLAY);
+        }
+    }
+    let runtime = match Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return told(&format!("Coppice could not start its threads ({error}).")),
+    };
+    let code = match asked {
+        Asked::Terminal(terminal) => runtime.block_on(terminal.run()),
+        Asked::Window(place) => match window(&runtime, place) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failed) => told(&failed.message),
+        },
+    };
+    runtime.shutdown_timeout(LINGER);
+    code
+}
+
+/// Opens the window, or raises the one that is there.
+fn window(runtime: &Runtime, place: Place) -> Result<(), Failed> {
+    tauri::async_runtime::set(runtime.handle().clone());
+    match runtime.block_on(place.reach())? {
+        Holder::Other(client) => runtime.block_on(client.call("raise", serde_json::json!({}))).map(|_| ()),
+        Holder::Us(host) => {
+            runtime.block_on(async { leave_on_signals(&host) });
+            let ran = show(host.clone());
+            runtime.block_on(host.leave())?;
+            ran
+        }
+    }
+}
+
+fn show(host: Host) -> Result<(), Failed> {
+    run(host).map_err(|error| Failed {
+        code: coppice_engine::error::Code::Internal,
+        message: format!("The window could not be opened ({error}). `coppice run` works in the terminal."),
+    })
+}
+
+/// Before there is any other thread: tells WebKitGTK how to draw.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "the environment is written once, while this is the only thread")]
+fn set_without_dmabuf() {
+    // SAFETY: `main` calls this before it starts a runtime or a toolkit, so no other thread reads the environment.
+    unsafe { std::env::set_var(display::DMABUF, "1") };
+}
+
+fn told(message: &str) -> ExitCode {
+    // Nobody is left to tell it to when standard error is gone too.
+    let _ = Out::stderr().line(message);
+    ExitCode::FAILURE
+}

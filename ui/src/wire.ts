@@ -942,6 +942,10 @@ export type About = {
  */
 version: string, 
 /**
+ * The process that holds the data folder.
+ */
+pid: number, 
+/**
  * The data folder.
  */
 data: string, 
@@ -979,6 +983,11 @@ title: string,
  * Client-minted.
  */
 key: string, };
+export type RaiseArgs = { 
+/**
+ * The session to show; the one that is open without one.
+ */
+session?: SessionId, };
 export type ShutdownArgs = { 
 /**
  * How long it may take.
@@ -995,6 +1004,7 @@ code: Code,
  */
 message: string, };
 export type Push = { "frame": Frame } | { "show": SessionId } | { "quitting": number };
+export type Quit = "ask" | "keep" | "stop" | "cancel";
 
 export interface Commands {
   /** Opens a session in a folder. */
@@ -1031,6 +1041,8 @@ export interface Commands {
   delete: { args: DeleteArgs; ok: Nothing };
   /** Gives a session another title. */
   rename: { args: RenameArgs; ok: Nothing };
+  /** Brings the window to the front, at a session. */
+  raise: { args: RaiseArgs; ok: Nothing };
   /** Stops everything in order; then the process ends. */
   shutdown: { args: ShutdownArgs; ok: Receipt };
 }

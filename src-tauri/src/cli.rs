@@ -1,0 +1,352 @@
+//! The terminal: what `coppice` understands, and how it ends.
+
+mod doctor;
+mod live;
+mod out;
+mod run;
+mod show;
+
+use crate::client::Client;
+use crate::commands::Failed;
+use crate::host::{self, Host};
+use crate::single::{Holder, Place};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use coppice_engine::env::Env;
+use coppice_engine::error::Code;
+use coppice_engine::event::Mode;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+pub use out::Out;
+
+/// It was stopped: by a signal, by a person at the window, by another process.
+const STOPPED: u8 = 130;
+/// The reader of standard output is gone, as a shell tells it.
+const UNREAD: u8 = 141;
+
+/// People and agents at work in one tree.
+#[derive(Debug, Parser)]
+#[command(name = "coppice", version, about = "A desktop app for people who delegate work to AI agents", long_about = None)]
+pub struct Cli {
+    #[command(flatten)]
+    place: PlaceArgs,
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Debug, Args)]
+struct PlaceArgs {
+    /// The data folder
+    #[arg(long, global = true, value_name = "DIR", env = "COPPICE_DATA")]
+    data: Option<PathBuf>,
+    /// The configuration file
+    #[arg(long, global = true, value_name = "FILE", env = "COPPICE_CONFIG")]
+    config: Option<PathBuf>,
+    /// What is logged to standard error: error, warn, info, debug or trace
+    #[arg(long, global = true, value_name = "LEVEL", default_value = "warn")]
+    log: String,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// One prompt, to the end of its turn and of all it started
+    Run(RunArgs),
+    /// The wire on standard input and output, as lines of JSON
+    #[command(after_help = crate::rpc::help())]
+    Rpc,
+    /// Sessions and commands, as a tree
+    Tree {
+        /// Only this tree
+        root: Option<String>,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// The transcript of a session
+    Show {
+        /// The session
+        session: String,
+        /// As JSON, one row a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Says something to a session: a prompt to a root, a message to a child
+    Send {
+        /// The session
+        session: String,
+        /// The words
+        text: String,
+    },
+    /// Stops a turn, a branch, a task or everything, with proof
+    Stop {
+        /// What to stop
+        what: StopWhat,
+        /// The session or task
+        id: Option<String>,
+        /// Why, for people and the model
+        #[arg(long)]
+        reason: Option<String>,
+        /// Only tell what would end
+        #[arg(long)]
+        preview: bool,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// The log of a session, one event a line
+    Export {
+        /// The session
+        session: String,
+    },
+    /// What works on this machine; no secrets
+    Doctor,
+}
+
+#[derive(Debug, Args)]
+struct RunArgs {
+    /// What to do
+    prompt: String,
+    /// The folder to work in; the current one without it
+    #[arg(long, value_name = "DIR", conflicts_with = "session")]
+    cwd: Option<PathBuf>,
+    /// A model of the configuration
+    #[arg(long, value_name = "NAME", conflicts_with = "session")]
+    model: Option<String>,
+    /// What it may do without asking
+    #[arg(long, value_name = "MODE", conflicts_with = "session")]
+    mode: Option<ModeArg>,
+    /// Go on with this session
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// Print the committed events instead, one a line
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ModeArg {
+    ReadOnly,
+    Ask,
+    AcceptEdits,
+    Full,
+}
+
+impl From<ModeArg> for Mode {
+    fn from(mode: ModeArg) -> Self {
+        match mode {
+            ModeArg::ReadOnly => Self::ReadOnly,
+            ModeArg::Ask => Self::Ask,
+            ModeArg::AcceptEdits => Self::AcceptEdits,
+            ModeArg::Full => Self::Full,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum StopWhat {
+    Turn,
+    Branch,
+    Task,
+    Everything,
+}
+
+impl StopWhat {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Turn => "turn",
+            Self::Branch => "branch",
+            Self::Task => "task",
+            Self::Everything => "everything",
+        }
+    }
+}
+
+/// Why a command of the terminal did not do what was asked.
+#[derive(Debug)]
+enum Trouble {
+    Failed(Failed),
+    Output(io::Error),
+}
+
+impl From<Failed> for Trouble {
+    fn from(failed: Failed) -> Self {
+        Self::Failed(failed)
+    }
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+impl From<coppice_engine::error::Error> for Trouble {
+    fn from(error: coppice_engine::error::Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// What the command line asks for.
+pub enum Asked {
+    /// The window, on this data folder.
+    Window(Place),
+    /// Something in the terminal.
+    Terminal(Box<Terminal>),
+}
+
+/// A command of the terminal, ready to run.
+pub struct Terminal {
+    place: Place,
+    what: What,
+}
+
+/// Reads the command line and starts the log on standard error. The error is how the process ends: usage was printed.
+pub fn parse() -> Result<Asked, ExitCode> {
+    let cli = Cli::try_parse().map_err(|error| {
+        // Nothing is left to tell it to when the terminal is gone.
+        let _ = error.print();
+        ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+    })?;
+    let mut err = Out::stderr();
+    if let Err(error) = start_log(&cli.place.log) {
+        return Err(said(err.line(&format!("--log {:?} is no level: {error}.", cli.place.log)), 2));
+    }
+    let place = match place(cli.place) {
+        Ok(place) => place,
+        Err(message) => return Err(said(err.line(&message), 1)),
+    };
+    Ok(match cli.what {
+        None => Asked::Window(place),
+        Some(what) => Asked::Terminal(Box::new(Terminal { place, what })),
+    })
+}
+
+/// The exit code, whether or not its message found a reader.
+fn said(_: io::Result<()>, code: u8) -> ExitCode {
+    ExitCode::from(code)
+}
+
+fn start_log(level: &str) -> Result<(), tracing_subscriber::filter::ParseError> {
+    let filter = tracing_subscriber::EnvFilter::builder().parse(level)?;
+    tracing_subscriber::fmt().with_writer(io::stderr).with_env_filter(filter).with_ansi(false).init();
+    Ok(())
+}
+
+fn place(args: PlaceArgs) -> Result<Place, String> {
+    let cwd = std::env::current_dir()
+        .or_else(|error| directories::BaseDirs::new().map(|dirs| dirs.home_dir().to_owned()).ok_or(error));
+    let cwd =
+        cwd.map_err(|error| format!("The current folder cannot be told ({error}). Change to another and try again."))?;
+    let dirs = directories::ProjectDirs::from("app", "", "coppice");
+    let config_named = args.config.is_some();
+    let named = |path: PathBuf| cwd.join(path);
+    let data = args.data.map(named).or_else(|| dirs.as_ref().map(|dirs| dirs.data_dir().to_owned()));
+    let config = args.config.map(named).or_else(|| dirs.as_ref().map(|dirs| dirs.config_dir().join("config.toml")));
+    match (data, config) {
+        (Some(data), Some(config)) => Ok(Place { data, config, config_named, cwd }),
+        _ => Err("There is no home folder to keep data in. Name one with --data, and a file with --config.".to_owned()),
+    }
+}
+
+impl Terminal {
+    /// Does it, from the first look at the data folder to the freed lock, and answers how the process ends.
+    pub async fn run(self) -> ExitCode {
+        match self.work().await {
+            Ok(code) => ExitCode::from(code),
+            Err(Trouble::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::from(UNREAD),
+            Err(Trouble::Output(error)) => {
+                said(Out::stderr().line(&format!("The output could not be written: {error}.")), 1)
+            }
+            Err(Trouble::Failed(failed)) => {
+                let code = if failed.code == Code::BadRequest { 2 } else { 1 };
+                said(Out::stderr().line(&failed.message), code)
+            }
+        }
+    }
+
+    async fn work(self) -> Result<u8, Trouble> {
+        if let What::Doctor = self.what {
+            return doctor::run(&self.place).await;
+        }
+        if let What::Rpc = self.what {
+            return rpc(&self.place).await;
+        }
+        let (client, ours) = match self.place.reach().await? {
+            Holder::Us(host) => (Client::of(&host), Some(host)),
+            Holder::Other(client) => (client, None),
+        };
+        let mut out = Out::stdout();
+        let done = match self.what {
+            What::Run(args) => run::run(&client, &self.place, args, &mut out).await,
+            What::Send { session, text } => run::send(&client, ours.is_none(), &session, text, &mut out).await,
+            What::Tree { root, json } => show::tree(&client, root, json, &mut out).await,
+            What::Show { session, json } => show::show(&client, &session, json, &mut out).await,
+            What::Stop { what, id, reason, preview, json } => {
+                let args = serde_json::json!({
+                    "what": what.word(), "id": id, "reason": reason, "preview": preview, "key": fresh_key(),
+                });
+                show::stop(&client, args, preview, json, &mut out).await
+            }
+            What::Export { session } => show::export(&client, &session, &mut out).await,
+            What::Rpc | What::Doctor => Ok(0),
+        };
+        drop(client);
+        if let Some(host) = ours {
+            host.leave().await?;
+        }
+        done
+    }
+}
+
+async fn rpc(place: &Place) -> Result<u8, Trouble> {
+    // A script learns on standard output, in the wire's own form, why there is nobody to talk to.
+    let refuse = |failed: Failed| -> Trouble {
+        let line = serde_json::json!({ "id": null, "error": failed }).to_string();
+        match Out::stdout().line(&line) {
+            Ok(()) => failed.into(),
+            Err(error) => error.into(),
+        }
+    };
+    let host = match open(place).await {
+        Ok(host) => host,
+        Err(failed) => return Err(refuse(failed)),
+    };
+    host::leave_on_signals(&host);
+    let (input, output) = (tokio::io::BufReader::new(tokio::io::stdin()), tokio::io::stdout());
+    let shut = std::sync::Mutex::new(None);
+    crate::rpc::serve(&host, input, output, async {
+        let left = host.engine.shutdown(host::DEADLINE).await;
+        if let Ok(mut shut) = shut.lock() {
+            *shut = Some(left);
+        }
+    })
+    .await;
+    host.leave().await?;
+    match shut.into_inner().ok().flatten() {
+        Some(Err(error)) if error.code() != Code::ShuttingDown => Err(error.into()),
+        _ => Ok(0),
+    }
+}
+
+/// Takes the data folder for this process alone.
+async fn open(place: &Place) -> Result<Host, Failed> {
+    match place.reach().await? {
+        Holder::Us(host) => Ok(host),
+        Holder::Other(client) => {
+            let about = client.call("about", serde_json::json!({})).await?;
+            Err(Failed {
+                code: Code::HeldElsewhere,
+                message: format!(
+                    "Process {} holds {}. Nothing was started. End it first, or use another data folder (--data).",
+                    about["pid"],
+                    place.data.display()
+                ),
+            })
+        }
+    }
+}
+
+fn fresh_key() -> String {
+    format!("terminal-{}", Env::system().new_session())
+}

@@ -1,0 +1,98 @@
+//! `coppice doctor`: what works on this machine. No secrets: nothing of a key, nothing of a prompt.
+
+use super::{Out, Trouble};
+use crate::client::Client;
+use crate::display;
+use crate::single::{Holder, Place};
+use crate::text;
+use coppice_engine::engine::ModelView;
+use serde::Deserialize;
+use serde_json::json;
+
+#[derive(Deserialize)]
+struct Models {
+    models: Vec<ModelView>,
+}
+
+/// Looks, and tells. Exit code 1 when Coppice could not work here.
+pub async fn run(place: &Place) -> Result<u8, Trouble> {
+    let mut out = Out::stdout();
+    let version = env!("CARGO_PKG_VERSION");
+    out.line(&row("version", &format!("{version} on {} {}", std::env::consts::OS, std::env::consts::ARCH)))?;
+    out.line(&row("configuration", &configuration(place)))?;
+    let (holder, ours) = match place.reach().await {
+        Ok(Holder::Us(host)) => (Ok(Client::of(&host)), Some(host)),
+        Ok(Holder::Other(client)) => (Ok(client), None),
+        Err(failed) => (Err(failed), None),
+    };
+    let works = match &holder {
+        Ok(client) => {
+            let about = client.call("about", json!({})).await?;
+            let who = if ours.is_some() { "free".to_owned() } else { format!("held by process {}", about["pid"]) };
+            out.line(&row("data folder", &format!("{} ({who})", place.data.display())))?;
+            if let Some(status) = about["status"].as_str() {
+                out.line(&row("", status))?;
+            }
+            let models: Models = client.ask("models", json!({})).await?;
+            for model in models.models {
+                out.line(&row("model", &model_text(&model)))?;
+            }
+            true
+        }
+        Err(failed) => {
+            out.line(&row("data folder", &format!("{}: {}", place.data.display(), failed.message)))?;
+            false
+        }
+    };
+    for (name, found) in display::findings().await {
+        out.line(&row(name, &found))?;
+    }
+    drop(holder);
+    if let Some(host) = ours {
+        host.leave().await?;
+    }
+    Ok(u8::from(!works))
+}
+
+fn row(name: &str, found: &str) -> String {
+    format!("{name:<15}{}", text::line(found, 400))
+}
+
+fn configuration(place: &Place) -> String {
+    let path = place.config.display();
+    if place.config.exists() { path.to_string() } else { format!("{path} (not there: the defaults hold)") }
+}
+
+fn model_text(model: &ModelView) -> String {
+    let default = if model.default { ", the default" } else { "" };
+    let at = model.base_url.as_deref().map(|url| format!(" at {}", without_user(url))).unwrap_or_default();
+    match &model.problem {
+        Some(problem) => format!("{}{at}{default}: {problem}", model.name),
+        None => format!("{}{at}{default}: works", model.name),
+    }
+}
+
+/// An address without the name and password that some put into it, and without its query.
+fn without_user(url: &str) -> String {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    match url.split_once("://") {
+        Some((scheme, rest)) => {
+            let (host, path) = rest.split_once('/').map_or((rest, None), |(host, path)| (host, Some(path)));
+            let host = host.rsplit('@').next().unwrap_or_default();
+            path.map_or_else(|| format!("{scheme}://{host}"), |path| format!("{scheme}://{host}/{path}"))
+        }
+        None => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_told_without_its_secrets() {
+        assert_eq!(without_user("http://me:secret@host:1/v1?key=secret"), "http://host:1/v1");
+        assert_eq!(without_user("http://host"), "http://host");
+        assert_eq!(without_user("https://host/a@b"), "https://host/a@b");
+    }
+}

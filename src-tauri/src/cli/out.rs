@@ -1,0 +1,57 @@
+//! Standard output and error, written with care: a reader that is gone is an error, not a panic.
+
+use std::io::{self, IsTerminal, Write};
+
+/// Where the terminal's words go.
+pub struct Out {
+    stream: Stream,
+}
+
+enum Stream {
+    Out,
+    Err,
+}
+
+impl Out {
+    /// Standard output.
+    pub fn stdout() -> Self {
+        Self { stream: Stream::Out }
+    }
+
+    /// Standard error.
+    pub fn stderr() -> Self {
+        Self { stream: Stream::Err }
+    }
+
+    /// Writes a line, at once.
+    pub fn line(&mut self, line: &str) -> io::Result<()> {
+        self.raw(&format!("{line}\n"))
+    }
+
+    /// Writes exactly this, at once.
+    pub fn raw(&mut self, text: &str) -> io::Result<()> {
+        let write = |stream: &mut dyn Write| {
+            stream.write_all(text.as_bytes())?;
+            stream.flush()
+        };
+        match self.stream {
+            Stream::Out => write(&mut io::stdout().lock()),
+            Stream::Err => write(&mut io::stderr().lock()),
+        }
+    }
+
+    /// The columns and rows of the terminal it goes to; none when it is no terminal that can be drawn on.
+    pub fn size(&self) -> Option<(usize, usize)> {
+        let dumb = coppice_engine::env::var("TERM").is_none_or(|term| term == "dumb");
+        if dumb || !matches!(self.stream, Stream::Out) || !io::stdout().is_terminal() {
+            return None;
+        }
+        #[cfg(unix)]
+        {
+            let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+            Some((size.ws_col.max(20).into(), size.ws_row.max(4).into()))
+        }
+        #[cfg(not(unix))]
+        None
+    }
+}

@@ -1,0 +1,162 @@
+//! `coppice tree`, `show`, `stop` and `export`: the wire's answers, for people or as JSON.
+
+use super::live::lines;
+use super::{Out, Trouble};
+use crate::board::Board;
+use crate::client::Client;
+use crate::commands::Failed;
+use crate::text;
+use coppice_engine::engine::Page;
+use coppice_engine::error::Code;
+use coppice_engine::event::Receipt;
+use coppice_engine::id::SessionId;
+use coppice_engine::view::{MessageReceipt, Row, RowBody, SessionView, TaskView, ToolRow};
+use serde_json::{Value, json};
+
+/// How many events are asked for at once.
+const EVENTS: usize = 500;
+
+/// Prints sessions and commands.
+pub async fn tree(client: &Client, root: Option<String>, json: bool, out: &mut Out) -> Result<u8, Trouble> {
+    let args = root.map_or_else(|| json!({}), |root| json!({ "root": root }));
+    let answer = client.call("tree", args).await?;
+    if json {
+        out.line(&text::plain_json(&answer.to_string()))?;
+        return Ok(0);
+    }
+    let fits = |error: serde_json::Error| Failed {
+        code: Code::Internal,
+        message: format!("The tree does not fit: {error}. Do both processes have the same version?"),
+    };
+    let sessions: Vec<SessionView> = serde_json::from_value(answer["sessions"].clone()).map_err(fits)?;
+    let tasks: Vec<TaskView> = serde_json::from_value(answer["tasks"].clone()).map_err(fits)?;
+    let roots: Vec<SessionId> =
+        sessions.iter().filter(|session| session.parent.is_none()).map(|root| root.id.clone()).collect();
+    let board = Board::new(sessions, tasks);
+    for root in &roots {
+        for line in lines(&board, root) {
+            out.line(&format!("{}{}  {}", "  ".repeat(line.depth), line.text, line.id))?;
+        }
+    }
+    if roots.is_empty() {
+        out.line("No sessions. `coppice run \"...\"` begins one.")?;
+    }
+    Ok(0)
+}
+
+/// Prints a transcript.
+pub async fn show(client: &Client, session: &str, json: bool, out: &mut Out) -> Result<u8, Trouble> {
+    let mut after = 0;
+    loop {
+        let page = client.call("page", json!({ "session": session, "after": after, "limit": EVENTS })).await?;
+        let page: Page = serde_json::from_value(page).map_err(|error| Failed {
+            code: Code::Internal,
+            message: format!("The transcript does not fit: {error}. Do both processes have the same version?"),
+        })?;
+        let Some(last) = page.rows.last().map(|row| row.n) else { return Ok(0) };
+        for row in &page.rows {
+            if json {
+                let line = serde_json::to_string(row).map_err(std::io::Error::other)?;
+                out.line(&text::plain_json(&line))?;
+            } else {
+                out.line(&text::plain(&row_text(row)))?;
+            }
+        }
+        after = last;
+    }
+}
+
+fn row_text(row: &Row) -> String {
+    match &row.body {
+        RowBody::AskText { text, receipt, .. } => format!("Asked by its parent{}\n{text}\n", undelivered(receipt)),
+        RowBody::Message { text, receipt } => format!("You{}\n{text}\n", undelivered(receipt)),
+        RowBody::Answer { text, .. } => format!("{text}\n"),
+        RowBody::Thinking { text } => format!("(thinking) {}", text::line(text, 200)),
+        RowBody::Tool(tool) | RowBody::Delegation(tool) => tool_text(tool),
+        RowBody::Notice { label, status, detail, ran_ms, .. } => {
+            let detail = detail.as_ref().map(|detail| format!(", {detail}")).unwrap_or_default();
+            format!("{}: {}{detail}, {}", label, crate::board::task_word(*status), text::duration(*ran_ms))
+        }
+        RowBody::Decision { receipt } => text::receipt(receipt).join("\n"),
+        RowBody::Fault { text, repaired } => {
+            format!("{}: {text}", if *repaired { "Repaired" } else { "Fault" })
+        }
+        RowBody::TurnEnd { end, detail } => {
+            let end = serde_json::to_value(end).unwrap_or_default();
+            let end = end.as_str().unwrap_or("ended").replace('_', " ");
+            format!("Turn {end}{}", detail.as_ref().map(|detail| format!(": {detail}")).unwrap_or_default())
+        }
+        RowBody::Unknown { event } => format!("(an event this version does not know: {event})"),
+    }
+}
+
+fn undelivered(receipt: &MessageReceipt) -> String {
+    match receipt {
+        MessageReceipt::NotDelivered { reason } => format!(" (not delivered: {reason})"),
+        MessageReceipt::Accepted => " (waits for the next step)".to_owned(),
+        MessageReceipt::Admitted { .. } => String::new(),
+    }
+}
+
+fn tool_text(tool: &ToolRow) -> String {
+    let end = match &tool.result {
+        None => "runs".to_owned(),
+        Some(result) if result.ok => text::duration(result.ms),
+        Some(result) => format!("failed: {}", text::line(&result.text, 120)),
+    };
+    format!("{} {} ({end})", tool.tool, text::line(&tool.target, 100))
+}
+
+/// Stops, or only tells what would end. Exit code 1 when something could not be confirmed.
+pub async fn stop(client: &Client, args: Value, preview: bool, json: bool, out: &mut Out) -> Result<u8, Trouble> {
+    let receipt: Receipt = client.ask("stop", args).await?;
+    if json {
+        let line = serde_json::to_string(&receipt).map_err(std::io::Error::other)?;
+        out.line(&text::plain_json(&line))?;
+    } else if preview {
+        let ends = text::count(receipt.ended.len(), "thing", "things");
+        out.line(&format!("Would end {ends}; {} would go on.", receipt.kept.len()))?;
+        for item in &receipt.ended {
+            out.line(&format!("  {} {}", item.kind, text::line(&item.label, 80)))?;
+        }
+    } else {
+        for line in text::receipt(&receipt) {
+            out.line(&line)?;
+        }
+    }
+    Ok(u8::from(!receipt.unconfirmed.is_empty()))
+}
+
+/// Prints the log of a session.
+pub async fn export(client: &Client, session: &str, out: &mut Out) -> Result<u8, Trouble> {
+    print_events(client, &session.into(), 0, None, out).await?;
+    Ok(0)
+}
+
+/// Prints events after `after`, up to `last` or to the end, one a line. Answers how far it came.
+pub async fn print_events(
+    client: &Client,
+    session: &SessionId,
+    mut after: i64,
+    last: Option<i64>,
+    out: &mut Out,
+) -> Result<i64, Trouble> {
+    loop {
+        if last.is_some_and(|last| after >= last) {
+            return Ok(after);
+        }
+        let page = client.call("events", json!({ "session": session, "after": after, "limit": EVENTS })).await?;
+        let events = page["events"].as_array().map(Vec::as_slice).unwrap_or_default();
+        for event in events {
+            let mut line = json!({ "session": session });
+            if let (Value::Object(line), Value::Object(event)) = (&mut line, event) {
+                line.extend(event.clone());
+            }
+            out.line(&text::plain_json(&line.to_string()))?;
+        }
+        match events.last().and_then(|event| event["n"].as_i64()) {
+            Some(n) => after = n,
+            None => return Ok(after),
+        }
+    }
+}

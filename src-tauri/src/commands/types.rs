@@ -1,0 +1,413 @@
+//! What the commands take and answer. The window's TypeScript is made from these.
+
+use coppice_engine::config::{Limits, Notices};
+use coppice_engine::engine::ModelView;
+use coppice_engine::error::{Code, Error};
+use coppice_engine::event::Mode;
+use coppice_engine::id::{SessionId, TaskId};
+use coppice_engine::view::{Frame, SessionView, TaskView, Tokens};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use ts_rs::TS;
+
+/// Arguments of `open`.
+#[derive(Debug, Deserialize, TS)]
+#[serde(deny_unknown_fields)]
+pub struct OpenArgs {
+    /// The folder it works in, absolute.
+    pub cwd: String,
+    /// A model of the configuration.
+    #[ts(optional)]
+    pub model: Option<String>,
+    /// What it may do without asking.
+    #[ts(optional)]
+    pub mode: Option<Mode>,
+    /// Its name for people.
+    #[ts(optional)]
+    pub title: Option<String>,
+    /// Client-minted: the same key twice opens once.
+    pub key: String,
+}
+
+/// Answer of `open`.
+#[derive(Debug, Serialize, TS)]
+pub struct Opened {
+    /// The session.
+    pub session: SessionId,
+}
+
+/// Arguments of `prompt`.
+#[derive(Debug, Deserialize, TS)]
+#[serde(deny_unknown_fields)]
+pub struct PromptArgs {
+    /// The root session.
+    pub session: SessionId,
+    /// The words.
+    pub text: String,
+    /// Client-minted.
+    pub key: String,
+}
+
+/// Answer of `prompt`.
+#[derive(Debug, Serialize, TS)]
+pub struct Prompted {
+    /// The event that holds the prompt.
+    pub n: i64,
+}
+
+/// Arguments of `send`.
+#[derive(Debug, Deserialize, TS)]
+#[serde(deny_unknown_fields)]
+pub struct SendArgs {
+    /// The child session.
+    pub child: SessionId,
+    /// The words.
+    pub text: String,
+    /// Client-minted.
+    pub key: String,
+}
+
+/// What a stop is aimed at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, TS)]
+#[serde(rename_all = "snake_case")]
+pub enum StopWhat {
+    /// The running turn of session `id`.
+    Turn,
+    /// Session `id` with everything below it.
+    Branch,
+    /// Task `id`.
+    Task,
+    /// Every live branch.
+    Everything,
+}
+
+/// Arguments of `stop`.
+#[derive(Debug, Deserialize, TS)]
+#[serde(deny_unknown_fields)]
+pub struct StopArgs {
+    /// What it is aimed at.
+    pub what: StopWhat,
+    /// The session or task; not with `everything`.
+    #[ts(optional)]
+    pub id: Option<String>,
+    /// Why, for people and the model.
+    #[ts(optional)]
+    pub reason: Option<String>,
+    /// Only tell what would end.
+    #[ts(optional)]
+    pub preview: Option<bool>,
+    /// Client-minted.
+    pub key: String,
+}
+
+/// Arguments of `tree`.
+#[derive(Debug, Deserialize, TS)]
+#[serde(deny_unknown_fields)]
+pub struct TreeArgs {
+    /// Only the tree of this root.
+    #[ts(optional)]
+    pub root: Option<SessionId>,
+}
+
+/// Answer of `tree`.
+#[derive(Debug, Serialize, TS)]
+pub struct Tree {
+    /// Sessions, oldest first.
+    pub sessions: Vec<SessionView>,
+    /// Tasks, oldest first.
+    pub tasks: Vec<TaskView>,
+}
+
+/// Arguments of `tasks`.
+#[derive(Debug, Deserialize, TS)]
+#[serde(deny_unknown_fields)]
+pub struct TasksArgs {
+    /// Only those that this session owns.
+    #[ts(optional)]
+    pub owner: Option<SessionId>,
+}
+
+/// Answer of `tasks`.
+#[derive(Debug, Serialize, TS)]
+pub struct Tasks {
+    /// Tasks, oldest first.
+    pub tasks: Vec<TaskView>,
+}
+
+/// Arguments of `output`.
+#[derive(Debug, Deserialize, TS)]
+#[serde(deny_unknown_fields)]
+pub struct OutputArgs {
+    /// The task.
+    pub task: TaskId,
+    /// Where to begin, in bytes; 0 without one.
+    #[ts(optional)]
+    pub offset: Option<u64>,
+    /// At most this many bytes.
+    #[ts(optional)]
+    pub limit: Option<usize>,
+}
+
+/// Answer of `output`.
+#[derive(Debug, Serialize, TS)]
+pub struct Output {
+    /// The text; cuts fall on characters.
+    pub text: String,
+    /// The offset to read from next.
+    pub next: u64,
+    /// The size so far, in bytes.
+    pub size: u64,
+    /// Whether nothing comes any more.
+    pub done: bool,
+}
+
+/// Arguments of `wait`: exactly one of `task` and `session`.
+#[derive(Debug, Deserialize, TS)]
+#[serde(deny_unknown_fields)]
+pub struct WaitArgs {
+    /// The task to wait for.
+    #[ts(optional)]
+    pub task: Option<TaskId>,
+    /// The session to wait for.
+    #[ts(optional)]
+    pub session: Option<SessionId>,
+    /// At most this long; 30 s without one, never more than 600 s.
+    #[ts(optional)]
+    pub timeout_ms: Option<u64>,
+}
+
+/// Answer of `wait`: the task or session as it stands then, ended or not.
+#[derive(Debug, Serialize, TS)]
+#[serde(untagged)]
+pub enum Waited {
+    /// The task.
+    Task(TaskView),
+    /// The session.
+    Session(Box<SessionView>),
+}
+
+/// Arguments of `page`: at most one of `before` and `after`; without both, the newest rows.
+#[derive(Debug, Deserialize, TS)]
+#[serde(deny_unknown_fields)]
+pub struct PageArgs {
+    /// The session.
+    pub session: SessionId,
+    /// The newest rows before this `n`.
+    #[ts(optional)]
+    pub before: Option<i64>,
+    /// The oldest rows after this `n`.
+    #[ts(optional)]
+    pub after: Option<i64>,
+    /// Of at most this many events.
+    #[ts(optional)]
+    pub limit: Option<usize>,
+}
+
+/// Arguments of `events`.
+#[derive(Debug, Deserialize, TS)]
+#[serde(deny_unknown_fields)]
+pub struct EventsArgs {
+    /// The session.
+    pub session: SessionId,
+    /// Only after this `n`.
+    #[ts(optional)]
+    pub after: Option<i64>,
+    /// At most this many.
+    #[ts(optional)]
+    pub limit: Option<usize>,
+}
+
+/// An event of the log on the wire.
+#[derive(Debug, Serialize, TS)]
+pub struct EventView {
+    /// Its position in the session.
+    pub n: i64,
+    /// When.
+    pub at: i64,
+    /// Its kind.
+    pub kind: String,
+    /// Its version.
+    pub v: u32,
+    /// Its body.
+    #[ts(type = "Record<string, unknown>")]
+    pub body: Value,
+}
+
+/// Answer of `events`.
+#[derive(Debug, Serialize, TS)]
+pub struct Events {
+    /// Oldest first.
+    pub events: Vec<EventView>,
+}
+
+/// Arguments of `subscribe`.
+#[derive(Debug, Deserialize, TS)]
+#[serde(deny_unknown_fields)]
+pub struct SubscribeArgs {
+    /// The session whose rows and live text are wanted too.
+    #[ts(optional)]
+    pub session: Option<SessionId>,
+    /// Tell everything after this `seq`; only what is new without one.
+    #[ts(optional)]
+    pub after: Option<i64>,
+}
+
+/// Answer of `subscribe`; frames follow.
+#[derive(Debug, Serialize, TS)]
+pub struct Subscribed {
+    /// Where the subscription starts.
+    pub seq: i64,
+}
+
+/// Arguments of `usage`, and of nothing but a session.
+#[derive(Debug, Deserialize, TS)]
+#[serde(deny_unknown_fields)]
+pub struct SessionArgs {
+    /// The session.
+    pub session: SessionId,
+}
+
+/// Answer of `usage`.
+#[derive(Debug, Serialize, TS)]
+pub struct Usage {
+    /// The session's own.
+    pub own: Spent,
+    /// The session's with all below it.
+    pub branch: Spent,
+}
+
+/// What was spent.
+#[derive(Debug, Serialize, TS)]
+pub struct Spent {
+    /// Tokens and requests.
+    #[serde(flatten)]
+    pub tokens: Tokens,
+    /// US dollars; none when it cannot be told.
+    pub cost: Option<f64>,
+}
+
+/// Answer of `models`.
+#[derive(Debug, Serialize, TS)]
+pub struct Models {
+    /// In the order of their names.
+    pub models: Vec<ModelView>,
+}
+
+/// Answer of `limits`.
+#[derive(Debug, Serialize, TS)]
+pub struct LimitsView {
+    /// The limits in force.
+    pub limits: Limits,
+    /// When an owner is woken and a person is notified.
+    pub notices: Notices,
+}
+
+/// Answer of `about`: what a window shows before there is anything else to show.
+#[derive(Debug, Serialize, TS)]
+pub struct About {
+    /// The version of Coppice.
+    pub version: String,
+    /// The process that holds the data folder.
+    pub pid: u32,
+    /// The data folder.
+    pub data: String,
+    /// The configuration file, which need not exist.
+    pub config: String,
+    /// The folder that a first session is offered.
+    pub cwd: String,
+    /// One line for the status line: leftovers of a crash, no notification service; none when all is well.
+    pub status: Option<String>,
+}
+
+/// Arguments of `delete`.
+#[derive(Debug, Deserialize, TS)]
+#[serde(deny_unknown_fields)]
+pub struct DeleteArgs {
+    /// The session; all below it goes too.
+    pub session: SessionId,
+    /// Client-minted.
+    pub key: String,
+}
+
+/// Arguments of `rename`.
+#[derive(Debug, Deserialize, TS)]
+#[serde(deny_unknown_fields)]
+pub struct RenameArgs {
+    /// The session.
+    pub session: SessionId,
+    /// Its new title.
+    pub title: String,
+    /// Client-minted.
+    pub key: String,
+}
+
+/// Arguments of `shutdown`.
+#[derive(Debug, Deserialize, TS)]
+#[serde(deny_unknown_fields)]
+pub struct ShutdownArgs {
+    /// How long it may take.
+    #[ts(optional)]
+    pub deadline_ms: Option<u64>,
+}
+
+/// Arguments of `raise`.
+#[derive(Debug, Deserialize, TS)]
+#[serde(deny_unknown_fields)]
+pub struct RaiseArgs {
+    /// The session to show; the one that is open without one.
+    #[ts(optional)]
+    pub session: Option<SessionId>,
+}
+
+/// What is to become of running work when the person quits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, TS)]
+#[serde(rename_all = "snake_case")]
+pub enum Quit {
+    /// Quit if nothing runs, else ask by [`Push::Quitting`].
+    Ask,
+    /// Keep it running without a window.
+    Keep,
+    /// Stop all of it and quit.
+    Stop,
+    /// Do not quit.
+    Cancel,
+}
+
+/// No arguments, or nothing to answer.
+#[derive(Debug, Serialize, Deserialize, TS)]
+#[serde(deny_unknown_fields)]
+pub struct Nothing {}
+
+/// A failure on the wire.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, TS)]
+pub struct Failed {
+    /// What kind.
+    pub code: Code,
+    /// What happened and what to do, for people.
+    pub message: String,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self { code: error.code(), message: error.message().to_owned() }
+    }
+}
+
+impl Failed {
+    /// The request is malformed in this way.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self { code: Code::BadRequest, message: message.into() }
+    }
+}
+
+/// What the window is pushed over its channel.
+#[derive(Clone, Debug, Serialize, TS)]
+#[serde(rename_all = "snake_case")]
+pub enum Push {
+    /// What changed.
+    Frame(Box<Frame>),
+    /// Show this session: a notification was clicked, or a second start asked for it.
+    Show(SessionId),
+    /// The person asked to quit while this many sessions and commands run: ask what is to become of them.
+    Quitting(u32),
+}

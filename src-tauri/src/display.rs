@@ -1,0 +1,84 @@
+//! What the desktop offers: a display, a renderer that works, a notification service, a tray.
+
+use crate::desktop;
+use coppice_engine::env::var;
+use std::path::Path;
+
+/// Told when there is nowhere to open a window.
+pub const NO_DISPLAY: &str =
+    "There is no display to open a window on. In a terminal, `coppice run \"what to do\"` does the same work.";
+
+/// The variable by which WebKitGTK is told to draw without DMA buffers.
+#[cfg(target_os = "linux")]
+pub const DMABUF: &str = "WEBKIT_DISABLE_DMABUF_RENDERER";
+
+/// Whether a window can be opened: on Linux a display that answers.
+#[cfg(target_os = "linux")]
+pub fn is_there() -> bool {
+    (var("DISPLAY").is_some() || var("WAYLAND_DISPLAY").is_some()) && gtk::init().is_ok()
+}
+
+/// Whether a window can be opened.
+#[cfg(not(target_os = "linux"))]
+pub fn is_there() -> bool {
+    true
+}
+
+/// Whether WebKitGTK is to draw without DMA buffers, because the window would stay blank with them: there is no
+/// graphics device, or drawing is done in software. What the person set decides before that.
+#[cfg(target_os = "linux")]
+pub fn without_dmabuf() -> bool {
+    var(DMABUF).is_none() && (!has_render_node(Path::new("/dev/dri")) || var("LIBGL_ALWAYS_SOFTWARE").is_some())
+}
+
+#[cfg(target_os = "linux")]
+fn has_render_node(folder: &Path) -> bool {
+    std::fs::read_dir(folder).is_ok_and(|mut entries| {
+        entries.any(|entry| entry.is_ok_and(|entry| entry.file_name().to_string_lossy().starts_with("renderD")))
+    })
+}
+
+/// What there is, for `coppice doctor`: what was looked at, and what was found.
+pub async fn findings() -> Vec<(&'static str, String)> {
+    let mut found = Vec::new();
+    #[cfg(target_os = "linux")]
+    {
+        found.push((
+            "display",
+            match (var("WAYLAND_DISPLAY"), var("DISPLAY")) {
+                (Some(wayland), _) => format!("Wayland, {wayland}"),
+                (None, Some(x11)) => format!("X11, {x11}"),
+                (None, None) => NO_DISPLAY.to_owned(),
+            },
+        ));
+        found.push((
+            "drawing",
+            if without_dmabuf() { "in software, without DMA buffers" } else { "as WebKitGTK chooses" }.to_owned(),
+        ));
+    }
+    found.push((
+        "notifications",
+        match desktop::Desktop::connect().await {
+            Ok(desktop) => desktop.name().to_owned(),
+            Err(error) => format!("{} ({error})", desktop::NO_SERVICE),
+        },
+    ));
+    let tray = desktop::has_tray().await;
+    found.push(("tray", if tray { "yes" } else { "none: closing the window minimises it while work runs" }.to_owned()));
+    found
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_without_a_render_node_means_software() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(!has_render_node(&dir.path().join("absent")));
+        std::fs::write(dir.path().join("card0"), "").unwrap();
+        assert!(!has_render_node(dir.path()));
+        std::fs::write(dir.path().join("renderD128"), "").unwrap();
+        assert!(has_render_node(dir.path()));
+    }
+}

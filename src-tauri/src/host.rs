@@ -1,0 +1,175 @@
+//! What every way into the engine shares: the window, the socket, standard input, the terminal.
+
+use crate::stream::Stream;
+use coppice_engine::Engine;
+use coppice_engine::error::{Code, Result};
+use coppice_engine::event::Receipt;
+use coppice_engine::id::SessionId;
+use coppice_engine::scope::Scope;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// How long leaving may take, from the first stop to the freed lock.
+pub const DEADLINE: Duration = Duration::from_secs(10);
+
+/// One engine as its callers see it. Clones share everything but the stream, which is a caller's own.
+#[derive(Clone)]
+pub struct Host {
+    /// The runtime.
+    pub engine: Engine,
+    /// The configuration file, which need not exist.
+    pub config: PathBuf,
+    /// The folder that a first session is offered.
+    pub cwd: PathBuf,
+    /// What people are to know about this process.
+    pub status: Status,
+    /// Where the shell's own tasks run.
+    pub scope: Scope,
+    /// Fires when the process is to end.
+    pub leaving: CancellationToken,
+    /// The window, in the process that has one.
+    pub window: Arc<OnceLock<Box<dyn Window>>>,
+    /// Where this caller's frames go; none when it cannot be pushed to.
+    pub stream: Option<Arc<Stream>>,
+}
+
+/// A window that can be brought to the front.
+pub trait Window: Send + Sync {
+    /// Shows it, at this session if one is named.
+    fn raise(&self, session: Option<SessionId>);
+}
+
+impl Host {
+    /// A host for this engine, without a window.
+    pub fn new(engine: Engine, config: PathBuf, cwd: PathBuf) -> Self {
+        let status = Status::default();
+        if let Some(leftovers) = engine.leftovers() {
+            status.say(leftovers);
+        }
+        Self {
+            engine,
+            config,
+            cwd,
+            status,
+            scope: Scope::new(),
+            leaving: CancellationToken::new(),
+            window: Arc::default(),
+            stream: None,
+        }
+    }
+
+    /// The same host for a caller of its own.
+    #[must_use]
+    pub fn with_stream(&self, stream: Arc<Stream>) -> Self {
+        Self { stream: Some(stream), ..self.clone() }
+    }
+
+    /// Ends everything in order: the engine first, then the shell's own tasks. None when the engine had already shut
+    /// down, because somebody asked for it.
+    pub async fn leave(&self) -> Result<Option<Receipt>> {
+        self.leaving.cancel();
+        let left = match self.engine.shutdown(DEADLINE).await {
+            Ok(receipt) => Ok(Some(receipt)),
+            Err(error) if error.code() == Code::ShuttingDown => Ok(None),
+            Err(error) => Err(error),
+        };
+        let overran = self.scope.close(Duration::from_secs(1)).await;
+        if overran > 0 {
+            tracing::warn!(overran, "tasks of the shell did not end in time");
+        }
+        left
+    }
+}
+
+/// Lines about this process for the status line: leftovers of a crash, no notification service.
+#[derive(Clone)]
+pub struct Status(Arc<watch::Sender<Option<String>>>);
+
+impl Default for Status {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(None)))
+    }
+}
+
+impl Status {
+    /// Adds a line, once.
+    pub fn say(&self, line: impl Into<String>) {
+        let line = line.into();
+        self.0.send_if_modified(|said| match said {
+            Some(said) if said.contains(&line) => false,
+            Some(said) => {
+                said.push(' ');
+                said.push_str(&line);
+                true
+            }
+            None => {
+                *said = Some(line);
+                true
+            }
+        });
+    }
+
+    /// What stands there now.
+    pub fn line(&self) -> Option<String> {
+        self.0.borrow().clone()
+    }
+
+    /// Tells when it changes.
+    pub fn watch(&self) -> watch::Receiver<Option<String>> {
+        self.0.subscribe()
+    }
+}
+
+/// Fires `host.leaving` at the first SIGINT, SIGTERM or SIGHUP (Ctrl-C elsewhere).
+pub fn leave_on_signals(host: &Host) {
+    let leaving = host.leaving.clone();
+    host.scope.spawn(async move {
+        tokio::select! {
+            () = asked_to_end() => leaving.cancel(),
+            () = leaving.cancelled() => {}
+        }
+    });
+}
+
+/// Waits for the first signal that asks this process to end.
+pub async fn asked_to_end() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        match (signal(SignalKind::interrupt()), signal(SignalKind::terminate()), signal(SignalKind::hangup())) {
+            (Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)) => {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                    _ = hangup.recv() => {}
+                }
+            }
+            _ => {
+                tracing::error!("signals cannot be heard; only the window or the end of input ends this process");
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+    #[cfg(not(unix))]
+    if let Err(error) = tokio::signal::ctrl_c().await {
+        tracing::error!(%error, "signals cannot be heard");
+        std::future::pending::<()>().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_line_is_said_once() {
+        let status = Status::default();
+        status.say("One.");
+        status.say("Two.");
+        status.say("One.");
+        assert_eq!(status.line().as_deref(), Some("One. Two."));
+    }
+}

@@ -1,0 +1,119 @@
+//! The tray: what lives on when the window is closed, in a line, with Open, Stop everything and Quit.
+
+use crate::board::Counts;
+use crate::commands::Quit;
+use crate::host::Host;
+use crate::{quit, window};
+use coppice_engine::engine::Target;
+use coppice_engine::env::Env;
+use std::panic::AssertUnwindSafe;
+use tauri::menu::{Menu, MenuItem, PredefinedMenuItem};
+use tauri::tray::TrayIconBuilder;
+use tauri::{AppHandle, Manager, Wry};
+
+/// The icon, and the line that says what runs.
+pub struct Tray {
+    line: MenuItem<Wry>,
+    stop: MenuItem<Wry>,
+}
+
+impl Tray {
+    /// Puts the icon into the tray. On the main thread.
+    pub fn new(app: &AppHandle) -> Option<Self> {
+        // The library that shows the icon is looked for only now, and is missed by a panic.
+        let made = std::panic::catch_unwind(AssertUnwindSafe(|| make(app)));
+        match made {
+            Ok(Ok(tray)) => Some(tray),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "no tray");
+                None
+            }
+            Err(_) => {
+                tracing::warn!("no tray: its library is not installed (libayatana-appindicator3)");
+                None
+            }
+        }
+    }
+
+    /// Brings the line up to date.
+    pub fn show(&self, counts: Counts) {
+        for done in [self.line.set_text(line(counts)), self.stop.set_enabled(counts.run > 0)] {
+            if let Err(error) = done {
+                tracing::debug!(%error, "the tray could not be brought up to date");
+            }
+        }
+    }
+}
+
+fn make(app: &AppHandle) -> tauri::Result<Tray> {
+    let item = |id: &str, text: &str, enabled: bool| MenuItem::with_id(app, id, text, enabled, None::<&str>);
+    let first = item("line", &line(Counts::default()), false)?;
+    let stop = item("stop", "Stop everything", false)?;
+    let menu = Menu::with_items(
+        app,
+        &[
+            &first,
+            &PredefinedMenuItem::separator(app)?,
+            &item("open", "Open Coppice", true)?,
+            &stop,
+            &PredefinedMenuItem::separator(app)?,
+            &item("quit", "Quit", true)?,
+        ],
+    )?;
+    let icon = tauri::image::Image::from_bytes(include_bytes!("../../icons/32x32.png"))?;
+    TrayIconBuilder::with_id("coppice")
+        .icon(icon)
+        .tooltip("Coppice")
+        .menu(&menu)
+        .on_menu_event(|app, event| match event.id().as_ref() {
+            "open" => window::raise(app, None, None),
+            "stop" => stop_everything(app),
+            "quit" => {
+                let (asked, host) = (app.clone(), app.state::<Host>().inner().clone());
+                host.scope.spawn(async move { quit::choose(&asked, Quit::Ask).await });
+            }
+            _ => {}
+        })
+        .build(app)?;
+    Ok(Tray { line: first, stop })
+}
+
+fn stop_everything(app: &AppHandle) {
+    let host = app.state::<Host>().inner().clone();
+    let key = format!("tray-{}", Env::system().new_session());
+    host.clone().scope.spawn(async move {
+        let reason = Some("stopped from the tray".to_owned());
+        if let Err(error) = host.engine.stop(Target::Everything, reason, false, &key).await {
+            tracing::error!(%error, "not everything could be stopped");
+            host.status.say(error.message());
+        }
+    });
+}
+
+/// "5 run, 1 needs you".
+pub fn line(counts: Counts) -> String {
+    let run = match counts.run {
+        0 => "Nothing runs".to_owned(),
+        1 => "1 runs".to_owned(),
+        n => format!("{n} run"),
+    };
+    match counts.needs_you {
+        0 => run,
+        1 => format!("{run}, 1 needs you"),
+        n => format!("{run}, {n} need you"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_says_what_runs_and_who_needs_you() {
+        let line = |run, needs_you| line(Counts { run, needs_you, roots: 1 });
+        assert_eq!(line(0, 0), "Nothing runs");
+        assert_eq!(line(1, 0), "1 runs");
+        assert_eq!(line(5, 1), "5 run, 1 needs you");
+        assert_eq!(line(5, 2), "5 run, 2 need you");
+    }
+}
