@@ -144,7 +144,7 @@ export class Message {
   #final: Block[] = [];
   /** Where the first block that is not final begins. */
   #tail = 0;
-  #env: object = {};
+  #env: Record<string, unknown> = {};
   #plain = false;
 
   /** `growing` says that more is to come: the last block's code is not coloured before it is closed. */
@@ -154,7 +154,8 @@ export class Message {
     this.#text = text;
     if (this.#plain || this.#tooMuch()) return this.#giveUp();
     try {
-      return { blocks: [...this.#final, ...this.#rest(growing)], plain: null };
+      const rest = this.#rest(growing);
+      return { blocks: [...this.#final, ...rest], plain: null };
     } catch (error) {
       // Whatever a parser makes of hostile text, the words are there.
       if (!(error instanceof TooMuch)) console.error("A message is shown as plain text:", error);
