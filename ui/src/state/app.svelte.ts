@@ -1,13 +1,14 @@
 import { SvelteMap } from "svelte/reactivity";
 import { call, HostError, quit, watch } from "../host";
-import type { About, Frame, LimitsView, ModelView, Push, SessionId, SessionView, TaskView } from "../wire";
+import type { About, Frame, LimitsView, ModelView, Push, Receipt, SessionId, SessionView, TaskView } from "../wire";
 import { Branches, lives, NOTHING, type Sum, settled, taskLives } from "./branch.svelte";
 import { Clock } from "./clock.svelte";
 import { Live } from "./live.svelte";
 import { Look } from "./look.svelte";
 import { forgetPlace, placeOf, recall, remember, rememberPlace } from "./memory";
 import { SessionStore } from "./session.svelte";
-import { Stops } from "./stops.svelte";
+import { Stops, type Target } from "./stops.svelte";
+import { TreeState } from "./tree.svelte";
 
 /** What fills the middle of the window. */
 export type View = "session" | "new" | "settings";
@@ -18,7 +19,8 @@ export class AppState {
   readonly clock = new Clock();
   readonly live = new Live();
   readonly look = new Look();
-  readonly stops = new Stops((sentence) => this.live.say(sentence));
+  readonly stops = new Stops(this.branches, (sentence) => this.live.say(sentence));
+  readonly tree = new TreeState(this);
 
   view = $state<View>("session");
   openId = $state<SessionId | null>(null);
@@ -37,6 +39,8 @@ export class AppState {
   quitting = $state<number | null>(null);
   /** What an overlay asks about; at most one is open. */
   overlay = $state.raw<Overlay | null>(null);
+  /** The context menu of a row of the tree. */
+  menu = $state.raw<Menu | null>(null);
 
   #drafts = new SvelteMap<SessionId, string>();
   #seen = new SvelteMap<SessionId, number>(Object.entries(recall<Record<string, number>>("seen", {})));
@@ -71,12 +75,12 @@ export class AppState {
 
   /** How many sessions and commands run, everywhere. */
   get running(): number {
-    return this.branches.roots().reduce((sum, id) => sum + this.runningIn(id), this.branches.shape * 0);
+    return this.branches.roots().reduce((sum, id) => sum + this.runningIn(id), 0);
   }
 
   /** How many asks wait for the person, everywhere. */
   get needsYou(): number {
-    let sum = this.branches.shape * 0;
+    let sum = 0;
     for (const id of this.branches.roots()) sum += this.sessions.get(id)?.needs_you ?? 0;
     return sum;
   }
@@ -87,6 +91,12 @@ export class AppState {
     return view === undefined ? 0 : view.live_below + (lives(view.state) ? 1 : 0);
   }
 
+  /** The root of the tree that a session or task belongs to. */
+  rootOf(id: string): SessionId | null {
+    const owner = this.tasks.get(id)?.owner ?? id;
+    return this.sessions.get(owner)?.root ?? null;
+  }
+
   /** What a session and all below it used. */
   sumOf(id: SessionId): Sum {
     return this.branches.sums.get(id) ?? NOTHING;
@@ -94,7 +104,6 @@ export class AppState {
 
   /** The sessions and commands that run right below a session, and further down. */
   runningBelow(id: SessionId): Array<{ session: SessionView } | { task: TaskView }> {
-    void this.branches.shape;
     const found: Array<{ session: SessionView } | { task: TaskView }> = [];
     const walk = (owner: SessionId) => {
       for (const child of this.branches.childrenOf(owner)) {
@@ -126,6 +135,16 @@ export class AppState {
   commandShown(task: TaskView): boolean {
     if (taskLives(task.status) || task.settled_at === null) return true;
     return task.settled_at > Math.max(this.#since, this.#left.get(task.owner) ?? 0);
+  }
+
+  /** The state of everything in one sentence: "5 run, 1 needs you, 1 failed." */
+  sumWords(): string {
+    let failed = 0;
+    for (const view of this.sessions.values()) if (view.state === "failed" && this.unread(view)) failed += 1;
+    const parts = [this.running === 0 ? "Nothing runs" : `${this.running} run`];
+    if (this.needsYou > 0) parts.push(`${this.needsYou} ${this.needsYou === 1 ? "needs" : "need"} you`);
+    if (failed > 0) parts.push(`${failed} failed`);
+    return `${parts.join(", ")}.`;
   }
 
   draft(id: SessionId): string {
@@ -187,10 +206,23 @@ export class AppState {
     const store = new SessionStore(id);
     this.openId = id;
     this.store = store;
+    this.stops.aim(id);
+    this.tree.reveal(id);
     remember("open", id);
     this.#look();
     await this.#watch(id, store);
     await store.load();
+  }
+
+  /** Opens the next session, in the order of the tree, that itself waits for the person. */
+  async openNext(): Promise<void> {
+    const all = this.branches.roots().flatMap((id) => {
+      const root = this.sessions.get(id);
+      return root === undefined ? [] : [root, ...this.branches.below(id)];
+    });
+    const at = all.findIndex((view) => view.id === this.openId);
+    const next = [...all.slice(at + 1), ...all.slice(0, at + 1)].find((view) => view.state === "waiting");
+    if (next !== undefined) await this.open(next.id);
   }
 
   /** Goes to the session that was open before. */
@@ -215,6 +247,20 @@ export class AppState {
     const open = this.session;
     if (open !== null && store?.id === open.id && !lives(open.state)) store.settle();
     this.#changed();
+  }
+
+  /** Stops at once, or asks first where a stop ends a lot. */
+  async stop(target: Target): Promise<void> {
+    if (target.what !== "branch" && target.what !== "everything") {
+      await this.stops.stop(target);
+      return;
+    }
+    await this.#try(async () => {
+      const preview = await this.stops.preview(target);
+      const asks = target.what === "everything" || preview.ended.length > MOST_UNASKED;
+      if (asks) this.overlay = { is: "stop", target, preview };
+      else await this.stops.stop(target);
+    });
   }
 
   /** Answers the question of the quit dialog. */
@@ -243,6 +289,7 @@ export class AppState {
     this.branches.remove(id);
     for (const each of gone) {
       forgetPlace(each);
+      this.tree.forget(each);
       this.#drafts.delete(each);
       this.#seen.delete(each);
     }
@@ -251,6 +298,7 @@ export class AppState {
     if (this.openId === null || !gone.includes(this.openId)) return;
     this.openId = null;
     this.store = null;
+    this.stops.aim(null);
     const next = parent ?? this.branches.roots().at(-1);
     if (next !== undefined) void this.open(next);
     else this.view = "new";
@@ -309,12 +357,18 @@ export class AppState {
   }
 }
 
+/** A context menu: of which row, and where. */
+export type Menu = { row: "session" | "command"; id: string; x: number; y: number };
+
+/** A stop that ends more than this asks again. */
+const MOST_UNASKED = 10;
+
 /** What lies over the window. */
 export type Overlay =
   | { is: "jump"; query: string }
   | { is: "keys" }
   | { is: "rename"; session: SessionId }
   | { is: "delete"; session: SessionId }
-  | { is: "everything" }
+  | { is: "stop"; target: Target; preview: Receipt }
   | { is: "tree" }
   | { is: "inspector" };

@@ -43,12 +43,15 @@ export class Branches {
     return this.childrenOf(null);
   }
 
+  /** Read where effects follow: changes of the lists are told by `shape`. */
   childrenOf(id: SessionId | null): readonly SessionId[] {
+    void this.shape;
     return this.#children.get(id) ?? [];
   }
 
   /** The commands that a session started, oldest first. */
   commandsOf(id: SessionId): readonly TaskId[] {
+    void this.shape;
     return this.#commands.get(id) ?? [];
   }
 
@@ -156,6 +159,13 @@ export function ownSum(view: SessionView): Sum {
     priced: view.cost !== null && used ? 1 : 0,
     unpriced: view.cost === null && used ? 1 : 0,
   };
+}
+
+/** The sum of sums. */
+export function total(sums: Iterable<Sum>): Sum {
+  const all = { ...NOTHING };
+  for (const sum of sums) add(all, sum, 1);
+  return all;
 }
 
 function add(sum: Sum, other: Sum, times: 1 | -1): void {
