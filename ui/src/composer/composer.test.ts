@@ -16,7 +16,8 @@ vi.mock("../host", async (original) => ({ ...(await original<object>()), call })
 const { HostError: Fails } = await import("../host");
 
 const fails = (code: HostError["code"], message: string) => new Fails(code, message);
-const child = (state: SessionState, change: Partial<SessionView> = {}) => made({ parent: "p", depth: 1, state, ...change });
+const child = (state: SessionState, change: Partial<SessionView> = {}) =>
+  made({ parent: "p", depth: 1, state, ...change });
 
 let app: AppState;
 let now = 10_000;
@@ -33,7 +34,13 @@ afterEach(() => {
 
 const box = () => screen.getByRole<HTMLTextAreaElement>("textbox");
 const words = () => document.getElementById("route")?.textContent?.replace(/\s+/g, " ").trim();
-const buttons = () => screen.getAllByRole("button").map((each) => `${each.textContent?.replace(/\s+/g, " ").trim()}${(each as HTMLButtonElement).disabled ? " (off)" : ""}`);
+const buttons = () =>
+  screen
+    .getAllByRole("button")
+    .map(
+      (each) =>
+        `${each.textContent?.replace(/\s+/g, " ").trim()}${(each as HTMLButtonElement).disabled ? " (off)" : ""}`,
+    );
 
 function shown(session: SessionView, draft = "") {
   app.branches.put(session);
@@ -57,19 +64,73 @@ describe("what it says is what happens", () => {
     ["a root that never ran", made({ step: 0 }), null, "Starts the session", ["Send"]],
     ["an idle root", made(), null, "Starts a turn", ["Send"]],
     ["an interrupted root", made({ state: "interrupted" }), null, "Starts a turn", ["Send"]],
-    ["a running root", made({ state: "running" }), null, "Joins the running turn at its next step", ["Stop turn Ctrl .", "Send"]],
-    ["a running child", child("running", { steerable: true }), parent, "Joins the running turn at its next step", ["Stop turn Ctrl .", "Send"]],
-    ["a child whose turn settles", child("running"), parent, "Its turn is ending. You can send when it has ended", ["Stop turn Ctrl .", "Send (off)"]],
-    ["a starting root", made({ state: "starting" }), null, "Waits for its first step, then joins", ["Stop turn Ctrl .", "Send"]],
-    ["a starting child", child("starting"), parent, "Starting. You can send at its first step", ["Stop turn Ctrl .", "Send (off)"]],
+    [
+      "a running root",
+      made({ state: "running" }),
+      null,
+      "Joins the running turn at its next step",
+      ["Stop turn Ctrl .", "Send"],
+    ],
+    [
+      "a running child",
+      child("running", { steerable: true }),
+      parent,
+      "Joins the running turn at its next step",
+      ["Stop turn Ctrl .", "Send"],
+    ],
+    [
+      "a child whose turn settles",
+      child("running"),
+      parent,
+      "Its turn is ending. You can send when it has ended",
+      ["Stop turn Ctrl .", "Send (off)"],
+    ],
+    [
+      "a starting root",
+      made({ state: "starting" }),
+      null,
+      "Waits for its first step, then joins",
+      ["Stop turn Ctrl .", "Send"],
+    ],
+    [
+      "a starting child",
+      child("starting"),
+      parent,
+      "Starting. You can send at its first step",
+      ["Stop turn Ctrl .", "Send (off)"],
+    ],
     ["one that needs you", child("waiting"), parent, "Joins after you decide", ["Stop turn Ctrl .", "Send"]],
     ["one that stops", child("stopping"), parent, "Stopping. You can send when it has stopped", ["Send (off)"]],
-    ["a completed child", child("completed"), parent, "Wakes this child, which goes on after step 3", ["Wake and send"]],
+    [
+      "a completed child",
+      child("completed"),
+      parent,
+      "Wakes this child, which goes on after step 3",
+      ["Wake and send"],
+    ],
     ["a failed child", child("failed"), parent, "Wakes this child, which goes on after step 3", ["Wake and send"]],
     ["a stopped child", child("killed", { step: 0 }), parent, "Wakes this child", ["Wake and send"]],
-    ["an interrupted child", child("interrupted"), parent, "Wakes this child, which goes on after step 3", ["Wake and send"]],
-    ["a child of a closed one", child("completed"), ended, "Opens its parent, then wakes this child, which goes on after step 3", ["Wake and send"]],
-    ["one without a sign", child("unverified"), parent, "No sign for 4 min. Joins when it answers", ["Stop turn Ctrl .", "Send"]],
+    [
+      "an interrupted child",
+      child("interrupted"),
+      parent,
+      "Wakes this child, which goes on after step 3",
+      ["Wake and send"],
+    ],
+    [
+      "a child of a closed one",
+      child("completed"),
+      ended,
+      "Opens its parent, then wakes this child, which goes on after step 3",
+      ["Wake and send"],
+    ],
+    [
+      "one without a sign",
+      child("unverified"),
+      parent,
+      "No sign for 4 min. Joins when it answers",
+      ["Stop turn Ctrl .", "Send"],
+    ],
   ];
   it.each(cases)("%s", async (_, session, above, wanted, verbs) => {
     app.clock.coarse = 240_000;
@@ -77,7 +138,9 @@ describe("what it says is what happens", () => {
     const { container } = shown(session);
     expect(words()).toBe(wanted);
     expect(buttons()).toEqual(verbs);
-    const { violations } = await axe.run(container, { rules: { "color-contrast": { enabled: false }, region: { enabled: false } } });
+    const { violations } = await axe.run(container, {
+      rules: { "color-contrast": { enabled: false }, region: { enabled: false } },
+    });
     expect(violations).toEqual([]);
   });
 
@@ -124,7 +187,16 @@ describe("what it says is what happens", () => {
   });
 
   it("stops the turn", async () => {
-    call.mockResolvedValue({ what: "turn", label: "x", by: "person", ended: [], kept: [], processes: [], unconfirmed: [], ms: 1 });
+    call.mockResolvedValue({
+      what: "turn",
+      label: "x",
+      by: "person",
+      ended: [],
+      kept: [],
+      processes: [],
+      unconfirmed: [],
+      ms: 1,
+    });
     shown(made({ state: "running" }));
     await fireEvent.click(screen.getByText("Stop turn"));
     expect(call).toHaveBeenCalledWith("stop", expect.objectContaining({ what: "turn", id: "s" }));
@@ -176,7 +248,8 @@ describe("keys", () => {
 
   it("an Enter right after a composition belongs to it, a later one does not", () => {
     const composition = new Composition();
-    const enter = (timeStamp: number) => composition.takes({ isComposing: false, keyCode: 13, timeStamp } as KeyboardEvent);
+    const enter = (timeStamp: number) =>
+      composition.takes({ isComposing: false, keyCode: 13, timeStamp } as KeyboardEvent);
     composition.start();
     expect(enter(5)).toBe(true);
     composition.end(10);
@@ -223,7 +296,12 @@ describe("text is never lost", () => {
 
   it("what was typed since is kept behind it", async () => {
     let refuse: (error: unknown) => void = () => {};
-    call.mockImplementation(() => new Promise((_, no) => { refuse = no; }));
+    call.mockImplementation(
+      () =>
+        new Promise((_, no) => {
+          refuse = no;
+        }),
+    );
     shown(made(), "first");
     await press("Enter");
     expect(box().value).toBe("");

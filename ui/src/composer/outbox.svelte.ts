@@ -1,4 +1,4 @@
-import { HostError, call, mintKey } from "../host";
+import { call, HostError, mintKey } from "../host";
 import type { AppState } from "../state/app.svelte";
 import { recall, remember } from "../state/memory";
 import type { Row, SessionView } from "../wire";
@@ -60,7 +60,9 @@ export class Outbox {
       const reason = `it has ${(size / 1e6).toFixed(1)} MB, and a message may have 1 MB. Put the rest in a file and name it`;
       return { code: "too_large", reason, race: false };
     }
-    const kept = this.sending.find((each) => each.session === session.id && each.phase === "kept" && each.text === text);
+    const kept = this.sending.find(
+      (each) => each.session === session.id && each.phase === "kept" && each.text === text,
+    );
     const sending: Sending = {
       key: kept?.key ?? mintKey(),
       session: session.id,
@@ -117,7 +119,9 @@ export class Outbox {
 
   #put(sending: Sending): void {
     const known = this.sending.some((each) => each.key === sending.key);
-    this.sending = known ? this.sending.map((each) => (each.key === sending.key ? sending : each)) : [...this.sending, sending];
+    this.sending = known
+      ? this.sending.map((each) => (each.key === sending.key ? sending : each))
+      : [...this.sending, sending];
     this.#store();
   }
 
@@ -127,7 +131,10 @@ export class Outbox {
   }
 
   #store(): void {
-    remember(STORED, this.sending.filter((each) => each.phase !== "accepted"));
+    remember(
+      STORED,
+      this.sending.filter((each) => each.phase !== "accepted"),
+    );
   }
 }
 

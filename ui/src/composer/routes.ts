@@ -1,7 +1,7 @@
 // What a message would do now, in words. The button repeats the verb, and what it says is what happens.
 
-import { lives, settled } from "../state/branch.svelte";
 import type { IconName } from "../icons/names";
+import { lives, settled } from "../state/branch.svelte";
 import { ago } from "../text/format";
 import type { SessionView } from "../wire";
 
@@ -42,7 +42,9 @@ export function routeOf(session: SessionView, parent: SessionView | null, now: n
     case "failed":
     case "killed":
     case "interrupted":
-      return child ? wakes(session, parent) : { way: "starts", icon: "send", words: starts(session), verb: "Send", stops: false };
+      return child
+        ? wakes(session, parent)
+        : { way: "starts", icon: "send", words: starts(session), verb: "Send", stops: false };
   }
 }
 

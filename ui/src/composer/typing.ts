@@ -32,7 +32,7 @@ export class Composition {
 const MOST_REM = 14;
 
 /** Makes a text area as high as its words, without the help of the engine. */
-export function fit(area: HTMLTextAreaElement): void {
+export function grow(area: HTMLTextAreaElement): void {
   const rem = Number.parseFloat(getComputedStyle(document.documentElement).fontSize) || 16;
   area.style.height = "auto";
   const height = Math.min(area.scrollHeight, MOST_REM * rem);

@@ -5,7 +5,8 @@ import { answer, message, result, row, tool } from "./made";
 import { aheadOf, anchorIndex } from "./reading";
 import { factsOf, proof, receiptLine, verbOf } from "./verbs";
 
-const summary = (items: Item[]) => items.map((item) => `${item.tight ? "|" : " "}${item.step.padStart(3)} ${item.is} ${item.key}`);
+const summary = (items: Item[]) =>
+  items.map((item) => `${item.tight ? "|" : " "}${item.step.padStart(3)} ${item.is} ${item.key}`);
 
 describe("rows become items", () => {
   it("merges neighbouring looks that went well, and numbers steps where they begin", () => {
@@ -56,7 +57,12 @@ describe("rows become items", () => {
 });
 
 describe("a place is kept", () => {
-  const list = (from: number, to: number) => itemsOf(Array.from({ length: to - from }, (_, i) => row(from + i, answer("a"))), null, []);
+  const list = (from: number, to: number) =>
+    itemsOf(
+      Array.from({ length: to - from }, (_, i) => row(from + i, answer("a"))),
+      null,
+      [],
+    );
   const cases: [string, ReturnType<typeof aheadOf>, ReturnType<typeof aheadOf>][] = [
     ["nothing before", aheadOf([], list(1, 3)), { shift: false, both: false, anchor: null }],
     ["appended", aheadOf(list(3, 5), list(3, 7)), { shift: false, both: false, anchor: null }],
@@ -67,7 +73,11 @@ describe("a place is kept", () => {
   it.each(cases)("%s", (_, got, wanted) => expect(got).toEqual(wanted));
 
   it("the anchor's row may have merged into one before it", () => {
-    const items = itemsOf([row(1, answer("a")), row(2, tool("read_file", "a")), row(3, tool("read_file", "b")), row(4, answer("b"))], null, []);
+    const items = itemsOf(
+      [row(1, answer("a")), row(2, tool("read_file", "a")), row(3, tool("read_file", "b")), row(4, answer("b"))],
+      null,
+      [],
+    );
     expect([1, 2, 3, 4, 9].map((n) => anchorIndex(items, { n, part: 0, offset: 0 }))).toEqual([0, 1, 1, 2, 2]);
   });
 });

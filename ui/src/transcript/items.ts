@@ -61,7 +61,8 @@ export function itemsOf(rows: readonly Row[], live: LiveView | null, unsent: rea
       at += 1;
     }
     const last = group.at(-1) ?? row;
-    const body: Body = group.length === 1 ? { is: "call", key, n: row.n, row } : { is: "calls", key, n: last.n, rows: group };
+    const body: Body =
+      group.length === 1 ? { is: "call", key, n: row.n, row } : { is: "calls", key, n: last.n, rows: group };
     push(body, row.step, last.step, true);
   }
   for (const [index, block] of (live?.blocks ?? []).entries()) {
@@ -94,7 +95,9 @@ export function sumOf(rows: readonly ToolRow[]): { files: number; searches: numb
 export function isMessage(item: Item): boolean {
   if (item.is === "unsent") return true;
   if (item.is === "writing") return item.block.type === "text";
-  return item.is === "row" && (item.row.kind === "ask_text" || item.row.kind === "message" || item.row.kind === "answer");
+  return (
+    item.is === "row" && (item.row.kind === "ask_text" || item.row.kind === "message" || item.row.kind === "answer")
+  );
 }
 
 /** The name under which an item is open or closed; none for one that has nothing inside. */

@@ -42,7 +42,12 @@ export function result(text = "", change: Partial<ToolResultRow> = {}): ToolResu
   return { ok: true, text, bytes: text.length, lines: text.split("\n").length, detail: null, ms: 400, ...change };
 }
 
-export function tool(name: string, target: string, done: ToolResultRow | null = result("x"), call = `${name} ${target}`): Body {
+export function tool(
+  name: string,
+  target: string,
+  done: ToolResultRow | null = result("x"),
+  call = `${name} ${target}`,
+): Body {
   return { kind: "tool", call, tool: name, target, args: "{}", result: done };
 }
 

@@ -15,7 +15,11 @@ beforeEach(() => {
 afterEach(cleanup);
 
 const shownOf = (text: string) => render(Markdown, { text }).container;
-const html = (text: string) => new Message().render(text, false).blocks?.map((block) => block.html).join("") ?? "plain";
+const html = (text: string) =>
+  new Message()
+    .render(text, false)
+    .blocks?.map((block) => block.html)
+    .join("") ?? "plain";
 
 const PAYLOADS = [
   "<script>globalThis.owned = 1</script>",
@@ -46,7 +50,9 @@ const PAYLOADS = [
   "\u202e<img src=x>\u2066",
 ];
 
-const ALLOWED = new Set("div p h3 h4 h5 h6 ul ol li blockquote pre code em strong s a table thead tbody tr th td hr br span".split(" "));
+const ALLOWED = new Set(
+  "div p h3 h4 h5 h6 ul ol li blockquote pre code em strong s a table thead tbody tr th td hr br span".split(" "),
+);
 
 describe("nothing that a model writes runs, loads or opens", () => {
   it.each(PAYLOADS)("%s", (payload) => {
@@ -63,10 +69,14 @@ describe("nothing that a model writes runs, loads or opens", () => {
   });
 
   it("the sanitiser stands on its own, should the parser fail", () => {
-    const fragment = sanitize(PAYLOADS.join("") + '<p class="composer k" style="position:fixed" id="x" data-x="1">words</p>');
+    const fragment = sanitize(
+      `${PAYLOADS.join("")}<p class="composer k" style="position:fixed" id="x" data-x="1">words</p>`,
+    );
     const host = document.createElement("div");
     host.append(fragment);
-    expect([...host.querySelectorAll("*")].map((element) => element.localName).filter((name) => !ALLOWED.has(name))).toEqual([]);
+    expect(
+      [...host.querySelectorAll("*")].map((element) => element.localName).filter((name) => !ALLOWED.has(name)),
+    ).toEqual([]);
     const names = [...host.querySelectorAll("*")].flatMap((element) => element.getAttributeNames());
     expect(names.filter((name) => !["class", "href", "title", "start", "tabindex"].includes(name))).toEqual([]);
     expect(host.querySelector("p")?.getAttribute("class") ?? null).toBe(null);
@@ -75,7 +85,9 @@ describe("nothing that a model writes runs, loads or opens", () => {
 
 describe("markdown", () => {
   it("shows a picture as words and never fetches it", () => {
-    expect(shownOf("See ![the map](https://a.test/map.png).").textContent).toContain("the map (https://a.test/map.png)");
+    expect(shownOf("See ![the map](https://a.test/map.png).").textContent).toContain(
+      "the map (https://a.test/map.png)",
+    );
   });
 
   it("opens a web link in the browser, never here", async () => {

@@ -14,7 +14,10 @@ export function atEnd(box: { scrollTop: number; scrollHeight: number; clientHeig
  * How a list came to be from the one before. `shift`: items came or went at its start only, so the place is kept from
  * the end. `both`: they did at both ends, and `anchor` is where the first item that stayed stands now.
  */
-export function aheadOf(before: readonly Item[], now: readonly Item[]): { shift: boolean; both: boolean; anchor: number | null } {
+export function aheadOf(
+  before: readonly Item[],
+  now: readonly Item[],
+): { shift: boolean; both: boolean; anchor: number | null } {
   const [first, last] = [before[0]?.key, before.at(-1)?.key];
   const same = { shift: false, both: false, anchor: null };
   if (first === undefined || first === now[0]?.key) return same;

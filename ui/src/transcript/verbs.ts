@@ -66,7 +66,9 @@ export type Fact = { text: string; voice?: "add" | "del" | "bad" };
 export function factsOf(row: ToolRow): Fact[] {
   const result = row.result;
   if (result === null) return [];
-  const [exit, added, removed, hits, lines] = ["exit", "added", "removed", "hits", "lines"].map((name) => fact(row, name));
+  const [exit, added, removed, hits, lines] = ["exit", "added", "removed", "hits", "lines"].map((name) =>
+    fact(row, name),
+  );
   const facts: Fact[] = [];
   if (exit != null) facts.push({ text: `exit ${exit}`, ...(exit === 0 ? {} : { voice: "bad" as const }) });
   else if (!result.ok) facts.push({ text: "failed", voice: "bad" });
@@ -124,12 +126,22 @@ export function receiptLine(receipt: Receipt): string {
 export function proof(receipt: Receipt): { words: string; sure: boolean; pids?: string }[] {
   const lines: { words: string; sure: boolean; pids?: string }[] = [];
   const ended = receipt.ended.length;
-  lines.push({ words: ended === 1 ? `Asked to end, gone in ${took(receipt.ms)}` : `${ended} ended in ${took(receipt.ms)}`, sure: true });
+  lines.push({
+    words: ended === 1 ? `Asked to end, gone in ${took(receipt.ms)}` : `${ended} ended in ${took(receipt.ms)}`,
+    sure: true,
+  });
   const all = receipt.processes;
   const gone = all.filter((process) => process.gone);
   if (all.length > 0) {
-    const pids = all.slice(0, 40).map((process) => String(process.pid)).join(" ");
-    lines.push({ words: `${gone.length} of ${count(all.length, "process", "processes")} seen gone`, sure: gone.length === all.length, pids });
+    const pids = all
+      .slice(0, 40)
+      .map((process) => String(process.pid))
+      .join(" ");
+    lines.push({
+      words: `${gone.length} of ${count(all.length, "process", "processes")} seen gone`,
+      sure: gone.length === all.length,
+      pids,
+    });
   }
   if (receipt.kept.length > 0) lines.push({ words: `${receipt.kept.length} below untouched`, sure: true });
   for (const open of receipt.unconfirmed) lines.push({ words: open, sure: false });
