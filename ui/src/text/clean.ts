@@ -1,9 +1,17 @@
 // Text of models, tools and commands is hostile: it may steer a terminal, hide words or turn their order around.
 // What these functions return is safe to show as a text node.
 
-/** Escape sequences: OSC, other strings, CSI, and the short ones. One that is not closed ends with its line. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
-const ESCAPES = /(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c\n]*(?:\x1b\\|\x9c)?|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?|\x1b[ -/]*[0-~]?/g;
+/** Escape sequences. One that is not closed ends with its line. */
+const ESCAPES = new RegExp(
+  [
+    // Commands to the system, such as titles, links and the clipboard; other strings; colours and movements; the rest.
+    String.raw`(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?`,
+    String.raw`(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c\n]*(?:\x1b\\|\x9c)?`,
+    String.raw`(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?`,
+    String.raw`\x1b[ -/]*[0-~]?`,
+  ].join("|"),
+  "g",
+);
 
 /** A character that a backspace takes back, as in the overstruck text of manual pages. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
@@ -20,7 +28,7 @@ export function visible(text: string): string {
 
 /** Output of a command as a terminal would leave it: no colours, of a rewritten line only its last state. */
 export function clean(text: string): string {
-  let out = text.includes("\x1b") || /[\x80-\x9f]/.test(text) ? text.replace(ESCAPES, "") : text;
+  let out = text.replace(ESCAPES, "");
   if (out.includes("\b")) out = out.replace(OVERSTRUCK, "");
   if (out.includes("\r")) {
     out = out
@@ -45,7 +53,9 @@ function lastState(line: string): string {
 /** A name or a target on one line, at most `max` characters long. */
 export function oneLine(text: string, max = 400): string {
   // What is cut is far more than `max`, so that escapes and spaces cannot push all words out.
-  const line = clean(text.slice(0, max * 8)).replace(/\s+/g, " ").trim();
+  const line = clean(text.slice(0, max * 8))
+    .replace(/\s+/g, " ")
+    .trim();
   return line.length > max || text.length > max * 8 ? `${cut(line, max)}…` : line;
 }
 

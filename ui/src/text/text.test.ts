@@ -5,7 +5,11 @@ import { ago, bytes, times } from "./format";
 describe("output of a command", () => {
   const cases: [string, string, string][] = [
     ["loses its colours", "\x1b[1;32mok\x1b[0m done", "ok done"],
-    ["loses links, titles and clipboard codes", "\x1b]8;;https://x.test\x07name\x1b]8;;\x07\x1b]0;owned\x1b\\\x1b]52;c;YQ==\x07!", "name!"],
+    [
+      "loses links, titles and clipboard codes",
+      "\x1b]8;;https://x.test\x07name\x1b]8;;\x07\x1b]0;owned\x1b\\\x1b]52;c;YQ==\x07!",
+      "name!",
+    ],
     ["loses eight-bit escapes", "\x9b31mred\x9b0m", "red"],
     ["keeps what follows an escape that is never closed", "a\x1b]0;title\nnext\x1b[", "a\nnext"],
     ["keeps of a rewritten line its last state", "1%\r2%\r100%\nend", "100%\nend"],
@@ -50,7 +54,13 @@ it("the last lines do not count an empty one at the end", () => {
 });
 
 it("figures read as people say them", () => {
-  expect([300, 2000, 240_000, 7_200_000, 259_200_000].map(ago)).toEqual(["now", "2 s ago", "4 min ago", "2 h ago", "3 days ago"]);
+  expect([300, 2000, 240_000, 7_200_000, 259_200_000].map(ago)).toEqual([
+    "now",
+    "2 s ago",
+    "4 min ago",
+    "2 h ago",
+    "3 days ago",
+  ]);
   expect([512, 32_000, 1_200_000].map(bytes)).toEqual(["512 B", "32 KB", "1.2 MB"]);
   expect([1, 2, 5].map(times)).toEqual(["once", "twice", "5 times"]);
 });

@@ -50,7 +50,7 @@ md.core.ruler.push("depth", (state) => {
   }
 });
 
-const escape = md.utils.escapeHtml;
+const escapeHtml = md.utils.escapeHtml;
 const rules = md.renderer.rules;
 
 // A picture is never fetched: its words and its address stand for it.
@@ -58,21 +58,21 @@ rules.image = (tokens, at) => {
   const token = tokens[at];
   const words = token?.content ?? "";
   const source = String(token?.attrGet("src") ?? "");
-  return `<span class="picture">${escape(words === "" ? "picture" : words)} (${escape(source)})</span>`;
+  return `<span class="picture">${escapeHtml(words === "" ? "picture" : words)} (${escapeHtml(source)})</span>`;
 };
 
 rules.link_open = (tokens, at) => {
   const href = String(tokens[at]?.attrGet("href") ?? "");
-  return isWeb(href) ? `<a href="${escape(href)}" title="${escape(href)}">` : "<span>";
+  return isWeb(href) ? `<a href="${escapeHtml(href)}" title="${escapeHtml(href)}">` : "<span>";
 };
 
 // What a link is called may be a lie: where it is not its address, the place that it leads to stands behind it.
 rules.link_close = (tokens, at) => {
   const { href, words } = linkBefore(tokens, at);
-  if (!isWeb(href)) return words === href ? "</span>" : `</span> <span class="aim">(${escape(href)})</span>`;
+  if (!isWeb(href)) return words === href ? "</span>" : `</span> <span class="aim">(${escapeHtml(href)})</span>`;
   const host = hostOf(href);
   const named = /\b[\w-]+\.[a-z]{2,}\b/i.test(words) && !words.toLowerCase().includes(host);
-  return named ? `</a> <span class="aim">(${escape(host)})</span>` : "</a>";
+  return named ? `</a> <span class="aim">(${escapeHtml(host)})</span>` : "</a>";
 };
 
 function linkBefore(tokens: { type: string; content: string; attrGet(name: string): unknown }[], close: number) {
@@ -104,9 +104,10 @@ function below(tag: string | undefined): string {
 rules.fence = (tokens, at) => {
   const token = tokens[at];
   const code = token?.content ?? "";
-  return `<pre class="code" tabindex="0"><code>${highlight(code, token?.info ?? "") ?? escape(code)}</code></pre>\n`;
+  return `<pre class="code" tabindex="0"><code>${highlight(code, token?.info ?? "") ?? escapeHtml(code)}</code></pre>\n`;
 };
-rules.code_block = (tokens, at) => `<pre class="code" tabindex="0"><code>${escape(tokens[at]?.content ?? "")}</code></pre>\n`;
+rules.code_block = (tokens, at) =>
+  `<pre class="code" tabindex="0"><code>${escapeHtml(tokens[at]?.content ?? "")}</code></pre>\n`;
 rules.table_open = () => '<div class="table" tabindex="0"><table>\n';
 rules.table_close = () => "</table></div>\n";
 rules.th_open = (tokens, at) => cell("th", String(tokens[at]?.attrGet("style") ?? ""));
@@ -144,7 +145,7 @@ export class Message {
   #final: Block[] = [];
   /** Where the first block that is not final begins. */
   #tail = 0;
-  #env: object = {};
+  #env: Record<string, unknown> = {};
   #plain = false;
 
   /** `growing` says that more is to come: the last block's code is not coloured before it is closed. */
@@ -154,7 +155,8 @@ export class Message {
     this.#text = text;
     if (this.#plain || this.#tooMuch()) return this.#giveUp();
     try {
-      return { blocks: [...this.#final, ...this.#rest(growing)], plain: null };
+      const rest = this.#rest(growing);
+      return { blocks: [...this.#final, ...rest], plain: null };
     } catch (error) {
       // Whatever a parser makes of hostile text, the words are there.
       if (!(error instanceof TooMuch)) console.error("A message is shown as plain text:", error);
@@ -193,7 +195,11 @@ export class Message {
       do depth += tokens[end++]?.nesting ?? 0;
       while (depth > 0 && end < tokens.length);
       const map = tokens[at]?.map;
-      groups.push({ tokens: tokens.slice(at, end), from: lines[map?.[0] ?? 0] ?? 0, to: lines[map?.[1] ?? 0] ?? source.length });
+      groups.push({
+        tokens: tokens.slice(at, end),
+        from: lines[map?.[0] ?? 0] ?? 0,
+        to: lines[map?.[1] ?? 0] ?? source.length,
+      });
       at = end;
     }
     const last = groups.at(-1);
@@ -215,7 +221,7 @@ export class Message {
 }
 
 function openFence(code: string): string {
-  return `<pre class="code" tabindex="0"><code>${escape(code)}</code></pre>\n`;
+  return `<pre class="code" tabindex="0"><code>${escapeHtml(code)}</code></pre>\n`;
 }
 
 function lineStarts(text: string): number[] {

@@ -1,6 +1,8 @@
 import DOMPurify from "dompurify";
 
-const TAGS = "p h3 h4 h5 h6 ul ol li blockquote pre code em strong s a table thead tbody tr th td hr br span div".split(" ");
+const TAGS = "p h3 h4 h5 h6 ul ol li blockquote pre code em strong s a table thead tbody tr th td hr br span div".split(
+  " ",
+);
 const CLASSES: ReadonlySet<string> = new Set("k str f c add del code table right center picture aim".split(" "));
 
 /**
