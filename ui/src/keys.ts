@@ -1,8 +1,8 @@
 // The keyboard of the window: one table for what is done and for the sheet that tells it.
 
 import type { AppState } from "./state/app.svelte";
-import type { Target } from "./state/stops.svelte";
 import type { Room } from "./state/room.svelte";
+import type { Target } from "./state/stops.svelte";
 
 /** What the window's own keys reach besides the state. */
 export type Reach = {
@@ -74,7 +74,10 @@ export const SHEET: ReadonlyArray<{ where: string; bindings: readonly Binding[] 
       { keys: "Ctrl Enter", does: "always sends" },
     ],
   },
-  { where: "Esc", bindings: [{ keys: "Esc", does: "closes what lies on top, then goes to the transcript, then to the tree" }] },
+  {
+    where: "Esc",
+    bindings: [{ keys: "Esc", does: "closes what lies on top, then goes to the transcript, then to the tree" }],
+  },
 ];
 
 const MAC = /Mac|iPhone|iPad/.test(navigator.platform);
@@ -83,7 +86,13 @@ const MAC = /Mac|iPhone|iPad/.test(navigator.platform);
 export function nameOf(event: KeyboardEvent): string {
   const main = event.metaKey && MAC ? "Ctrl" : event.ctrlKey ? "Ctrl" : "";
   const key =
-    event.code === "Period" ? "." : event.key.startsWith("Arrow") ? event.key.slice(5) : event.key.length === 1 ? event.key.toUpperCase() : event.key;
+    event.code === "Period"
+      ? "."
+      : event.key.startsWith("Arrow")
+        ? event.key.slice(5)
+        : event.key.length === 1
+          ? event.key.toUpperCase()
+          : event.key;
   // A character that needs Shift to be typed is named by itself.
   const shift = event.shiftKey && (event.key.length > 1 || main !== "" || event.altKey) ? "Shift" : "";
   return [main, event.altKey ? "Alt" : "", shift, key].filter((part) => part !== "").join(" ");
@@ -100,7 +109,8 @@ export function handleKey(event: KeyboardEvent, reach: Reach): boolean {
   const binding = [...ANYWHERE, ...STOP].find((each) => each.keys === name);
   if (binding?.run === undefined || (name === "?" && isField(event.target))) return false;
   // Alt with arrows belongs to the text while there is text under the cursor.
-  if (name.startsWith("Alt ") && isField(event.target) && (event.target as HTMLTextAreaElement).value !== "") return false;
+  if (name.startsWith("Alt ") && isField(event.target) && (event.target as HTMLTextAreaElement).value !== "")
+    return false;
   binding.run(reach);
   return true;
 }

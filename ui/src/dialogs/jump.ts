@@ -23,7 +23,10 @@ export function deedsFor(all: readonly Deed[], query: string): Deed[] {
 }
 
 function wordsOf(query: string): string[] {
-  return query.toLowerCase().split(/\s+/).filter((word) => word !== "");
+  return query
+    .toLowerCase()
+    .split(/\s+/)
+    .filter((word) => word !== "");
 }
 
 function holds(text: string, words: readonly string[]): boolean {

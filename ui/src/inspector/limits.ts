@@ -14,7 +14,11 @@ export function bounds(limits: Limits): Bound[] {
     { name: "Time", bound: some(limits.wall_clock_s, clock(limits.wall_clock_s * 1000)), of: "tree" },
     { name: "Children", bound: some(limits.children, String(limits.children)), of: "tree" },
     { name: "Children at once", bound: some(limits.live_children, String(limits.live_children)), of: "tree" },
-    { name: "Tasks at once", bound: some(limits.live_tasks_per_owner, String(limits.live_tasks_per_owner)), of: "session" },
+    {
+      name: "Tasks at once",
+      bound: some(limits.live_tasks_per_owner, String(limits.live_tasks_per_owner)),
+      of: "session",
+    },
     { name: "Depth", bound: some(limits.depth, String(limits.depth)), of: "tree" },
     { name: "Requests in a turn", bound: some(limits.step_limit, String(limits.step_limit)), of: "turn" },
     { name: "Without a sign of life", bound: some(limits.idle_s, clock(limits.idle_s * 1000)), of: "run" },

@@ -65,7 +65,11 @@ export function proofs(receipt: Receipt): Proof[] {
   if (seen > 0) {
     const gone = receipt.processes.filter((process) => process.gone).length;
     const pids = receipt.processes.map((process) => process.pid).join(" ");
-    lines.push({ sure: gone === seen, text: `${gone} of ${seen} ${seen === 1 ? "process" : "processes"} seen gone`, pids });
+    lines.push({
+      sure: gone === seen,
+      text: `${gone} of ${seen} ${seen === 1 ? "process" : "processes"} seen gone`,
+      pids,
+    });
   }
   const kept = receipt.kept.length;
   if (kept > 0) lines.push({ sure: true, text: `${kept} below ${kept === 1 ? "keeps" : "keep"} running` });

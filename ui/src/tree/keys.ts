@@ -2,9 +2,7 @@
 
 import type { TreeRow } from "./rows";
 
-export type Told =
-  | { is: "focus"; index: number }
-  | { is: "open" | "close" | "openAll" | "act" | "rename" | "delete" };
+export type Told = { is: "focus"; index: number } | { is: "open" | "close" | "openAll" | "act" | "rename" | "delete" };
 
 type Key = Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey">;
 
