@@ -7,5 +7,5 @@ export default defineConfig({
   base: "./",
   build: { target: "safari17", modulePreload: false, assetsInlineLimit: 0 },
   resolve: process.env.VITEST ? { conditions: ["browser"] } : {},
-  test: { environment: "jsdom", include: ["src/**/*.test.ts"] },
+  test: { environment: "jsdom", testTimeout: 20_000, include: ["src/**/*.test.ts"], setupFiles: ["src/test/setup.ts"] },
 });

@@ -14,9 +14,9 @@ import argparse
 import http.client
 import importlib.util
 import json
+import os
 import pathlib
 import signal
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -110,17 +110,19 @@ def main():
     Layer.only = options.tool
     layer = ThreadingHTTPServer(("127.0.0.1", 0), Layer)
     threading.Thread(target=layer.serve_forever, daemon=True).start()
-    print(f"LISTENING http://127.0.0.1:{layer.server_port}", flush=True)
 
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
 
     def until_input_closes():
-        sys.stdin.buffer.read()
+        # Not by way of sys.stdin: a thread that waits in it is fatal to the interpreter's end.
+        while os.read(0, 1024):
+            pass
         ended.set()
 
     threading.Thread(target=until_input_closes, daemon=True).start()
+    print(f"LISTENING http://127.0.0.1:{layer.server_port}", flush=True)
     ended.wait()
     layer.shutdown()
     del server

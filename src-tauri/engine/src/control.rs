@@ -124,6 +124,12 @@ impl Control {
         let Some(record) = record else {
             return Err(Error::new(Code::UnknownSession, format!("You have no child {child}. Nothing was sent.")));
         };
+        if let Some(task) = self.settling(child)
+            && self.0.log.task(&task).await?.status.is_terminal()
+        {
+            // Its end is on record, so this message comes after it; what is left is to put the activation away.
+            self.0.tasks.released(&task).await;
+        }
         match self.route(&record.root, child)? {
             Way::Steer(run, task) => {
                 run.steer(message).await?;
@@ -131,6 +137,13 @@ impl Control {
             }
             Way::Wake(seat) => self.wake(parent, child, message, seat).await,
         }
+    }
+
+    /// The activation of a child that is being put away.
+    fn settling(&self, child: &SessionId) -> Option<TaskId> {
+        let active = lock(&self.0.active);
+        let association = active.get(child)?;
+        matches!(association.phase, Phase::Settling).then(|| association.task.clone()).flatten()
     }
 
     /// Decides, at one instant, where a message goes; a child that is to be woken has its association from here on.

@@ -235,6 +235,43 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn config(protocol: Protocol) -> ModelConfig {
+        ModelConfig { protocol, base_url: None, model: None, key_env: None, context: None, script: None, pace: None }
+    }
+
+    fn refusal(config: &ModelConfig) -> Option<String> {
+        build(config, "mine", Duration::from_secs(1)).err().map(|error| error.message().to_owned())
+    }
+
+    #[test]
+    fn a_model_is_built_from_its_configuration_or_the_missing_part_is_named() {
+        let chat = config(Protocol::OpenaiChat);
+        assert_eq!(refusal(&chat).as_deref(), Some("models.mine: base_url is missing. Add it."));
+        let chat = ModelConfig { base_url: Some("http://127.0.0.1:1/v1".to_owned()), ..chat };
+        assert_eq!(refusal(&chat).as_deref(), Some("models.mine: model is missing. Add it."));
+        let chat = ModelConfig { model: Some("m".to_owned()), key_env: Some("COPPICE_NOT_SET".to_owned()), ..chat };
+        assert_eq!(refusal(&chat), None);
+        let away = ModelConfig { base_url: Some("127.0.0.1".to_owned()), ..chat };
+        assert!(refusal(&away).is_some_and(|why| why.starts_with("models.mine: base_url is no address")));
+
+        assert_eq!(refusal(&config(Protocol::Rehearsal)), None);
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("script.json");
+        let scripted = ModelConfig { script: Some(script.clone()), ..config(Protocol::Rehearsal) };
+        let prefix = format!("models.mine: {}: ", script.display());
+        assert!(refusal(&scripted).is_some_and(|why| why.starts_with(&prefix)));
+        std::fs::write(&script, "{}").unwrap();
+        let why = format!("{prefix}the script is not valid: missing field `sessions` at line 1 column 2.");
+        assert_eq!(refusal(&scripted), Some(why));
+        std::fs::write(&script, "{\"sessions\": {}}").unwrap();
+        assert_eq!(refusal(&scripted), None);
+
+        for protocol in [Protocol::Anthropic, Protocol::OpenaiResponses, Protocol::Gemini] {
+            let why = "models.mine: this protocol is not available yet in this version; use openai-chat.";
+            assert_eq!(refusal(&config(protocol)).as_deref(), Some(why));
+        }
+    }
+
     #[test]
     fn arguments_are_read_as_models_write_them() {
         for (args, want) in [

@@ -263,12 +263,9 @@ impl Tasks {
         let cause = *lock(&live.cause);
         let event = self.verdict(&live, end, cause);
         self.record(&live, event).await;
-        {
-            let mut state = self.state();
-            state.live.remove(&live.id);
-        }
-        drop(place);
         after();
+        self.state().live.remove(&live.id);
+        drop(place);
         live.settled.send_replace(true);
         let mailbox =
             self.state().owners.get(&live.owner.agent).filter(|owner| !owner.closing).map(|o| o.mailbox.clone());
@@ -373,6 +370,16 @@ impl Tasks {
             }
         }
         self.0.log.task(id).await
+    }
+
+    /// Waits until a task that has ended is also out of the way: nothing of its activation is left in memory.
+    pub async fn released(&self, id: &TaskId) {
+        let live = self.state().live.get(id).cloned();
+        if let Some(live) = live {
+            let mut settled = live.settled.subscribe();
+            // A closed channel means the same: it is over.
+            drop(settled.wait_for(|settled| *settled).await);
+        }
     }
 
     /// What the owner's model has not read yet of a task's output, at most `limit` bytes, or its final output.

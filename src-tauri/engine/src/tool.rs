@@ -27,6 +27,13 @@ pub trait Tool: Send + Sync {
     /// How the model sees it.
     fn spec(&self) -> ToolSpec;
 
+    /// Whether this call only starts a background task. Such calls of one reply run one after another, so that tasks
+    /// and children are numbered in the order in which the model asked for them.
+    fn starts_task(&self, args: &Value) -> bool {
+        let _ = args;
+        false
+    }
+
     /// Does what was asked. A refusal or failure is an [`Outcome`] with `ok: false`, in words the model can act on.
     async fn run(&self, call: &Call, args: Value) -> Outcome;
 }
@@ -89,6 +96,11 @@ impl Outcome {
         self.detail = detail;
         self
     }
+}
+
+/// Whether arguments ask for a run in the background.
+pub fn in_background(args: &Value) -> bool {
+    args.get("run_in_background").and_then(Value::as_bool).unwrap_or(false)
 }
 
 /// Reads a tool's arguments, or says what is wrong with them in words the model can act on.

@@ -4,6 +4,7 @@
 
 mod bash;
 mod config;
+mod control;
 mod delegation;
 mod endpoint;
 mod files;

@@ -343,6 +343,9 @@ async fn what_is_no_stream_is_taken_when_it_is_a_reply_and_shown_when_it_is_not(
         "usage": {"prompt_tokens": 3, "completion_tokens": 4}});
     let whole = Ok((vec![text("Hi."), call("", "look", "{}")], Stop::Complete));
     check("a whole reply", Play::response(200, &json, &body.to_string()), whole).await;
+    let marked = format!("\u{feff} {body}");
+    let whole_again = Ok((vec![text("Hi."), call("", "look", "{}")], Stop::Complete));
+    check("a whole reply after a byte order mark", Play::response(200, &json, &marked), whole_again).await;
     check("half of one", Play::response(200, &json, &body.to_string()[..40]), Err((FailureKind::Truncated, 5))).await;
     for (name, body) in [
         ("a page", "<!DOCTYPE html>\n<title>Log\u{7} in</title>"),

@@ -274,6 +274,9 @@ async fn a_message_to_a_look_changes_what_it_does_next() {
     assert_eq!(calls, ["grep {\"pattern\":\"fn main\"}"]);
     assert!(text.contains("You asked for it: **`fn main`** (1 line)\n\n    src/lib.rs:7: fn main is here"), "{text}");
     assert!(text.contains("My earlier report stands."), "{text}");
+    child.hear("look for \"fn main\"");
+    let (calls, _) = child.turn(&model, real).await;
+    assert_eq!(calls, ["grep {\"pattern\":\"fn main\"}"], "it looks anew");
     child.hear("go on");
     let (calls, text) = child.turn(&model, real).await;
     assert!(calls.len() >= 3 && !calls[0].starts_with("glob"), "{calls:?}");

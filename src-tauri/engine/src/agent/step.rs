@@ -10,6 +10,7 @@ use crate::prompt;
 use crate::tool::{Call, Outcome, Tool};
 use crate::turn::{CallRequest, Effect, Input, Turn};
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use serde_json::Value;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -100,33 +101,23 @@ impl Driver {
         stop: &CancellationToken,
     ) -> Result<Vec<Effect>> {
         let (ended, mut ends) = mpsc::unbounded_channel();
-        let tools = self.tools();
+        let tools: Arc<[Arc<dyn Tool>]> = self.tools().into();
         let mut open: Vec<CallId> = Vec::new();
+        let mut starts = Vec::new();
         for request in calls {
             open.push(request.id.clone());
-            let tool = tools.iter().find(|tool| tool.spec().name == request.name).cloned();
-            let names: Vec<String> = tools.iter().map(|tool| tool.spec().name).collect();
-            let call = Call {
-                id: request.id.clone(),
-                owner: self.agent.owner.clone(),
-                cwd: self.place.cwd.clone(),
-                mode: self.place.mode,
-                cancel: stop.child_token(),
-                live: self.agent.live.output(&request.id),
-                env: self.shared.env.clone(),
-            };
-            let ended = ended.clone();
-            self.agent.scope.spawn(async move {
-                let began = Instant::now();
-                let outcome = AssertUnwindSafe(run(tool, &call, &request, &names)).catch_unwind().await;
-                let outcome = outcome.unwrap_or_else(|_| {
-                    Outcome::fail(format!("{} met a defect of Coppice and has no result.", request.name))
-                });
-                let ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
-                // The driver stops listening only after it has given this call up.
-                drop(ended.send((request.id, outcome, ms)));
-            });
+            let prepared = self.prepare(&tools, request, stop, &ended);
+            if prepared.starts_task {
+                starts.push(prepared.run);
+            } else {
+                self.agent.scope.spawn(prepared.run);
+            }
         }
+        self.agent.scope.spawn(async move {
+            for start in starts {
+                start.await;
+            }
+        });
         let bound = self.shared.config.limits.stop_grace() * 2 + CALL_MARGIN;
         let overdue = async {
             stop.cancelled().await;
@@ -171,13 +162,55 @@ impl Driver {
     }
 }
 
-async fn run(tool: Option<Arc<dyn Tool>>, call: &Call, request: &CallRequest, names: &[String]) -> Outcome {
-    let Some(tool) = tool else {
-        return Outcome::fail(format!("There is no tool {:?}. There are: {}.", request.name, names.join(", ")));
-    };
-    match arguments(&request.args) {
-        Ok(args) => tool.run(call, args).await,
-        Err(outcome) => outcome,
+struct Prepared {
+    starts_task: bool,
+    run: BoxFuture<'static, ()>,
+}
+
+type Ended = mpsc::UnboundedSender<(CallId, Outcome, i64)>;
+
+impl Driver {
+    /// A call, ready to run; it reports its outcome to `ended`, also when it could not begin or met a defect.
+    fn prepare(
+        &self,
+        tools: &[Arc<dyn Tool>],
+        request: CallRequest,
+        stop: &CancellationToken,
+        ended: &Ended,
+    ) -> Prepared {
+        let CallRequest { id, name, args } = request;
+        let call = Call {
+            id: id.clone(),
+            owner: self.agent.owner.clone(),
+            cwd: self.place.cwd.clone(),
+            mode: self.place.mode,
+            cancel: stop.child_token(),
+            live: self.agent.live.output(&id),
+            env: self.shared.env.clone(),
+        };
+        let tool = tools.iter().find(|tool| tool.spec().name == name).cloned().ok_or_else(|| {
+            let names: Vec<String> = tools.iter().map(|tool| tool.spec().name).collect();
+            Outcome::fail(format!("There is no tool {name:?}. There are: {}.", names.join(", ")))
+        });
+        let ready = tool.and_then(|tool| Ok((tool, arguments(&args)?)));
+        let starts_task = ready.as_ref().is_ok_and(|(tool, args)| tool.starts_task(args));
+        let ended = ended.clone();
+        let run = async move {
+            let began = Instant::now();
+            let work = async {
+                match ready {
+                    Ok((tool, args)) => tool.run(&call, args).await,
+                    Err(outcome) => outcome,
+                }
+            };
+            let outcome = AssertUnwindSafe(work).catch_unwind().await;
+            let outcome =
+                outcome.unwrap_or_else(|_| Outcome::fail(format!("{name} met a defect of Coppice and has no result.")));
+            let ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
+            // The driver stops listening only after it has given this call up.
+            drop(ended.send((id, outcome, ms)));
+        };
+        Prepared { starts_task, run: run.boxed() }
     }
 }
 

@@ -195,6 +195,10 @@ impl Tool for Bash {
         ToolSpec { name: "bash".to_owned(), description, parameters }
     }
 
+    fn starts_task(&self, args: &Value) -> bool {
+        super::in_background(args)
+    }
+
     async fn run(&self, call: &Call, args: Value) -> Outcome {
         let args: Args = match arguments(args) {
             Ok(args) => args,

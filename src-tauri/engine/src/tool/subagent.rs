@@ -57,6 +57,10 @@ impl Tool for Subagent {
         ToolSpec { name: self.name.clone(), description, parameters }
     }
 
+    fn starts_task(&self, args: &Value) -> bool {
+        super::in_background(args)
+    }
+
     async fn run(&self, call: &Call, args: Value) -> Outcome {
         let args: Args = match arguments(args) {
             Ok(args) => args,

@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The most bytes of a reply. A larger one is no answer to anything.
-const MAX_REPLY: usize = 64 * 1024 * 1024;
+const MAX_REPLY: usize = 256 * 1024 * 1024;
 /// How much of a body is kept to show what came instead of a reply.
 const PREFIX: usize = 1024;
 
@@ -110,7 +110,7 @@ impl<'a> Reading<'a> {
         let room = PREFIX.saturating_sub(self.prefix.len()).min(bytes.len());
         self.prefix.extend_from_slice(&bytes[..room]);
         if let Form::Unknown = self.form {
-            let start = self.prefix.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&self.prefix);
+            let start = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
             match start.iter().find(|byte| !byte.is_ascii_whitespace()) {
                 None => return Ok(()),
                 // No line of a stream begins with one of these.

@@ -54,14 +54,22 @@ pub fn acts(request: &Request) -> Vec<Act> {
     let go_on = answered.is_none() || asked.iter().any(|(at, order)| fresh(*at) && *order == Order::GoOn);
 
     let toolbox = Toolbox(&request.tools);
-    let errands: Vec<Step> =
-        asked.iter().filter(|(at, _)| fresh(*at)).filter_map(|(_, order)| errand(order, &toolbox)).collect();
+    let errands: Vec<(usize, Step)> = asked
+        .iter()
+        .filter(|(at, _)| fresh(*at))
+        .filter_map(|(at, order)| Some((*at, errand(order, &toolbox)?)))
+        .collect();
     let plan: Vec<Step> = plan(&request.label, &history, &toolbox);
-    let find = |step: &Step| history.iter().rfind(|done| done.tool == step.tool && done.args == step.args);
+    // What is asked for is done anew, also when it was done before.
+    let find = |since: usize, step: &Step| {
+        history.iter().rfind(|done| done.at >= since && done.tool == step.tool && done.args == step.args)
+    };
 
     let mut acts = acknowledge(request, &asked);
-    let next = errands.iter().chain(plan.iter().filter(|_| go_on)).find(|step| find(step).is_none());
-    if let Some(step) = next.filter(|_| !stop) {
+    let planned = plan.iter().filter(|_| go_on).map(|step| (0, step));
+    let mut all = errands.iter().map(|(at, step)| (*at, step)).chain(planned);
+    let next = all.find(|(at, step)| find(*at, step).is_none());
+    if let Some((_, step)) = next.filter(|_| !stop) {
         acts.push(Act::Pause(Duration::from_millis(step.pause)));
         acts.push(Act::Say(format!("{}\n", step.say)));
         acts.push(Act::Pause(Duration::from_millis(step.pause)));
@@ -73,14 +81,14 @@ pub fn acts(request: &Request) -> Vec<Act> {
     if stop {
         text.push_str("\nYou asked me to stop, so this is what I had by then.\n");
     }
-    for step in &errands {
-        if let Some(done) = find(step) {
+    for (at, step) in &errands {
+        if let Some(done) = find(*at, step) {
             text.push_str(&format!("\nYou asked for it: {}\n", finding(step, done)));
         }
     }
     let mut found = 0;
     for step in plan.iter().filter(|_| go_on) {
-        if let Some(done) = find(step) {
+        if let Some(done) = find(0, step) {
             found += 1;
             text.push_str(&format!("\n{}\n", finding(step, done)));
         }

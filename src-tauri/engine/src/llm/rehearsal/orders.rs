@@ -14,44 +14,45 @@ pub enum Order {
     Search(String),
     /// To look into this, which exists.
     Path { path: String, folder: bool },
-    /// Something else: the line.
+    /// Something else: the words.
     Other(String),
 }
 
-/// What a message asks for, line by line. `cwd` is where paths start from.
+/// What a message asks for, line by line; the whole of it when no line is understood. `cwd` is where paths start from.
 pub fn read(text: &str, cwd: &Path) -> Vec<Order> {
-    text.lines().map(str::trim).filter(|line| !line.is_empty()).map(|line| order(line, cwd)).collect()
+    let orders: Vec<Order> = text.lines().filter_map(|line| order(line.trim(), cwd)).collect();
+    if orders.is_empty() { vec![Order::Other(text.trim().to_owned())] } else { orders }
 }
 
-fn order(line: &str, cwd: &Path) -> Order {
+fn order(line: &str, cwd: &Path) -> Option<Order> {
     let quoted = ['"', '`'].iter().find_map(|quote| line.split(*quote).nth(1)).filter(|inner| !inner.trim().is_empty());
     if let Some(quoted) = quoted {
-        return path(quoted, cwd).unwrap_or_else(|| Order::Search(quoted.to_owned()));
+        return Some(path(quoted, cwd).unwrap_or_else(|| Order::Search(quoted.to_owned())));
     }
     if let Some(path) = line.split_whitespace().find_map(|word| {
         let word = word.trim_matches(|c: char| matches!(c, ',' | ';' | ':' | '!' | '?' | '(' | ')' | '\''));
         path(word, cwd).or_else(|| path(word.trim_end_matches('.'), cwd))
     }) {
-        return path;
+        return Some(path);
     }
     for verb in ["look for ", "search for ", "grep for ", "grep "] {
         if let Some(at) = find_word(line, verb) {
             let what = line[at + verb.len()..].trim().trim_end_matches(['.', '!', '?']);
             if !what.is_empty() {
-                return Order::Search(what.to_owned());
+                return Some(Order::Search(what.to_owned()));
             }
         }
     }
     let says = |wanted: &[&str]| words(line).any(|(_, word)| wanted.iter().any(|want| word.eq_ignore_ascii_case(want)));
     if says(&["stop", "enough"]) {
-        Order::Stop
+        Some(Order::Stop)
     } else if says(&["continue", "resume"])
         || find_word(line, "go on").is_some()
         || find_word(line, "carry on").is_some()
     {
-        Order::GoOn
+        Some(Order::GoOn)
     } else {
-        Order::Other(line.to_owned())
+        None
     }
 }
 
@@ -97,6 +98,6 @@ mod tests {
         ] {
             assert_eq!(read(line, folder.path()), [want], "{line}");
         }
-        assert_eq!(read("stop\n\nlook for x\n", folder.path()), [Order::Stop, search("x")]);
+        assert_eq!(read("A note:\nstop\n\nlook for x\n", folder.path()), [Order::Stop, search("x")]);
     }
 }

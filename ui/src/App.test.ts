@@ -1,0 +1,280 @@
+import { render, screen, waitFor, within } from "@testing-library/svelte";
+import userEvent from "@testing-library/user-event";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import App from "./App.svelte";
+import { AppState } from "./state/app.svelte";
+import { expectAccessible } from "./test/axe";
+import { aFrame, aSession } from "./test/views";
+import type { ModelView, Push, Receipt } from "./wire";
+
+const host = vi.hoisted(() => ({ call: vi.fn(), watch: vi.fn(), quit: vi.fn(), pickFolder: vi.fn() }));
+vi.mock("./host", () => {
+  let key = 0;
+  return { ...host, HostError: Error, openLink: vi.fn(), mintKey: () => `key-${++key}` };
+});
+
+let push: (push: Push) => void;
+let tree: { sessions: unknown[]; tasks: unknown[] };
+const model = (name: string, change: Partial<ModelView> = {}): ModelView => ({
+  name,
+  protocol: "openai-chat",
+  model: name,
+  base_url: null,
+  context: null,
+  default: false,
+  problem: null,
+  ...change,
+});
+const ended = (count: number) => Array.from({ length: count }, (_, id) => ({ kind: "turn", id: `${id}`, label: "" }));
+let ends = 1;
+
+function answer(cmd: string, args: Record<string, unknown>): unknown {
+  const receipt: Receipt = {
+    what: String(args.what),
+    label: "Release",
+    by: "person",
+    ended: ended(ends),
+    kept: [],
+    processes: [],
+    unconfirmed: [],
+    ms: 800,
+  };
+  const answers: Record<string, unknown> = {
+    tree,
+    models: { models: [model("local", { default: true }), model("rehearsal", { protocol: "rehearsal", model: null })] },
+    limits: {
+      limits: {
+        depth: 3,
+        live_tasks_per_owner: 1,
+        live_children: 1,
+        children: 1,
+        tokens: 0,
+        money_usd: 0,
+        wall_clock_s: 0,
+        step_limit: 1,
+        idle_s: 1,
+        stop_grace_ms: 1,
+        wake_budget: 1,
+      },
+      notices: { wake: true, desktop: "tasks" },
+    },
+    about: { version: "1", data: "/data", config: "/config", cwd: "/home/me/work", status: null },
+    page: { rows: [], first: 0, last: 0 },
+    stop: receipt,
+    open: { session: "new" },
+  };
+  return answers[cmd] ?? {};
+}
+
+const calls = (name: string) => host.call.mock.calls.filter(([cmd]) => cmd === name).map(([, args]) => args);
+
+async function show(): Promise<AppState> {
+  const app = new AppState();
+  render(App, { app });
+  await waitFor(() => expect(app.ready && app.about !== null).toBe(true));
+  return app;
+}
+
+beforeEach(() => {
+  localStorage.clear();
+  vi.clearAllMocks();
+  ends = 1;
+  tree = {
+    sessions: [
+      aSession("root", { title: "Release", live_below: 1 }),
+      aSession("a", { parent: "root", title: "Port the solver", state: "running", started_at: 1, step: 4 }),
+    ],
+    tasks: [],
+  };
+  host.call.mockImplementation(async (cmd: string, args: Record<string, unknown>) => answer(cmd, args));
+  host.watch.mockImplementation(async (_s: unknown, _a: unknown, onPush: typeof push) => {
+    push = onPush;
+    return 1;
+  });
+});
+
+describe("the first page", () => {
+  beforeEach(() => {
+    tree = { sessions: [], tasks: [] };
+  });
+
+  it("starts a session from a folder, a model and a job, by Enter", async () => {
+    const app = await show();
+    const job = await screen.findByRole("textbox", { name: "The job" });
+    await userEvent.type(job, "Build it{Shift>}{Enter}{/Shift}well{Enter}");
+    await waitFor(() => expect(app.openId).toBe("new"));
+    const [open] = calls("open");
+    expect(open).toMatchObject({ cwd: "/home/me/work", model: "local" });
+    expect(calls("prompt")).toEqual([{ session: "new", text: "Build it\nwell", key: expect.any(String) }]);
+  });
+
+  it("keeps the words when it fails, and tries again under the same key", async () => {
+    await show();
+    host.call.mockImplementation(async (cmd: string, args: Record<string, unknown>) => {
+      if (cmd === "prompt") throw new Error("The model does not answer.");
+      return answer(cmd, args);
+    });
+    const job = await screen.findByRole<HTMLTextAreaElement>("textbox", { name: "The job" });
+    await userEvent.type(job, "Build it{Enter}");
+    expect(await screen.findByRole("alert")).toHaveProperty(
+      "textContent",
+      "Not started. The model does not answer. Your text is still in the box.",
+    );
+    await userEvent.type(job, "{Enter}");
+    await waitFor(() => expect(calls("open")).toHaveLength(2));
+    expect(job.value).toBe("Build it");
+    expect(new Set(calls("open").map((args) => args.key)).size).toBe(1);
+  });
+
+  it("says plainly what the rehearsal is", async () => {
+    await show();
+    await userEvent.selectOptions(await screen.findByRole("combobox", { name: "Model" }), "rehearsal");
+    expect(screen.getByText(/a built-in script, not a model/)).toBeTruthy();
+  });
+
+  it("Enter that ends a composition does not start", async () => {
+    await show();
+    const job = await screen.findByRole("textbox", { name: "The job" });
+    await userEvent.type(job, "中");
+    job.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", keyCode: 229, bubbles: true }));
+    expect(calls("open")).toEqual([]);
+  });
+
+  it("has no violations", async () => {
+    await show();
+    await screen.findByRole("textbox", { name: "The job" });
+    await expectAccessible();
+  });
+});
+
+describe("the window", () => {
+  it("opens the last session, and has no violations", async () => {
+    const app = await show();
+    await waitFor(() => expect(app.openId).toBe("root"));
+    await screen.findByRole("heading", { level: 1, name: "Release" });
+    await screen.findAllByRole("treeitem");
+    await expectAccessible();
+  });
+
+  it("counts what needs the person in its title", async () => {
+    const app = await show();
+    await waitFor(() => expect(app.openId).not.toBe(null));
+    push({
+      frame: aFrame({
+        sessions: [
+          aSession("a", { parent: "root", state: "waiting", needs_you: 1, last_n: 2 }),
+          aSession("root", { needs_you: 1, last_n: 2 }),
+        ],
+      }),
+    });
+    await waitFor(() => expect(document.title).toBe("(1) Coppice"));
+    await userEvent.keyboard("{Control>}j{/Control}");
+    await waitFor(() => expect(app.openId).toBe("a"));
+  });
+
+  it("opens what it is told to show", async () => {
+    const app = await show();
+    await waitFor(() => expect(app.openId).toBe("root"));
+    push({ show: "a" });
+    await waitFor(() => expect(app.openId).toBe("a"));
+    await userEvent.keyboard("{Alt>}{ArrowUp}{/Alt}");
+    await waitFor(() => expect(app.openId).toBe("root"));
+    await userEvent.keyboard("{Alt>}{ArrowLeft}{/Alt}");
+    await waitFor(() => expect(app.openId).toBe("a"));
+  });
+
+  it("asks what becomes of running work, and Esc keeps everything as it is", async () => {
+    await show();
+    push({ quitting: 5 });
+    const dialog = await screen.findByRole("dialog", { name: "Quit Coppice" });
+    expect(document.activeElement?.textContent).toContain("Keep running without a window");
+    await expectAccessible(dialog);
+    dialog.dispatchEvent(new Event("cancel", { cancelable: true }));
+    await waitFor(() => expect(screen.queryByRole("dialog")).toBe(null));
+    expect(host.quit.mock.calls).toEqual([["cancel"]]);
+  });
+
+  it("stops this turn at once, and everything only after the same preview was shown", async () => {
+    const app = await show();
+    await waitFor(() => expect(app.openId).toBe("root"));
+    await userEvent.keyboard("{Control>}.{/Control}");
+    const real = () => calls("stop").filter((args) => args.preview !== true);
+    await waitFor(() => expect(real()).toMatchObject([{ what: "turn", id: "root" }]));
+    await userEvent.keyboard("{Control>}{Alt>}.{/Alt}{/Control}");
+    const dialog = await screen.findByRole("dialog", { name: "Stop everything" });
+    expect(within(dialog).getByText("Ends 1 in 1 session.")).toBeTruthy();
+    expect(real()).toHaveLength(1);
+    await userEvent.keyboard("{Enter}");
+    await waitFor(() => expect(real().at(-1)).toMatchObject({ what: "everything" }));
+    expect(await screen.findByRole("heading", { name: /Everything stopped/ })).toBeTruthy();
+    expect(screen.getByRole("status").textContent).toContain("Stopped Release: 1 ended.");
+  });
+
+  it("a branch stop asks again only when it ends more than ten", async () => {
+    const app = await show();
+    await waitFor(() => expect(app.openId).toBe("root"));
+    await app.stop({ what: "branch", id: "root" });
+    expect([calls("stop").filter((args) => !args.preview).length, app.overlay]).toEqual([1, null]);
+    ends = 11;
+    await app.stop({ what: "branch", id: "root" });
+    expect([calls("stop").filter((args) => !args.preview).length, app.overlay?.is]).toEqual([1, "stop"]);
+  });
+
+  it("jumps by title and does commands after >", async () => {
+    const app = await show();
+    await waitFor(() => expect(app.openId).toBe("root"));
+    await userEvent.keyboard("{Control>}k{/Control}");
+    const box = await screen.findByRole("combobox", { name: /Title of a session/ });
+    await userEvent.type(box, "solver port");
+    expect((await screen.findAllByRole("option"))[0]?.textContent).toContain("Port the solver");
+    await expectAccessible(screen.getByRole("dialog"));
+    await userEvent.keyboard("{Enter}");
+    await waitFor(() => expect(app.openId).toBe("a"));
+    await userEvent.keyboard("{Control>}k{/Control}");
+    await userEvent.type(await screen.findByRole("combobox", { name: /Title of a session/ }), ">sett{Enter}");
+    await waitFor(() => expect(app.view).toBe("settings"));
+    for (const page of ["Models", "Limits", "Notifications", "Keyboard", "Data", "General"]) {
+      await userEvent.click(screen.getByRole("button", { name: page }));
+      expect(screen.getByRole("heading", { level: 1 }).textContent).toBe(page);
+      await expectAccessible(screen.getByRole("main"));
+    }
+    await userEvent.keyboard("{Escape}");
+    await waitFor(() => expect(app.view).toBe("session"));
+  });
+
+  it("renames and deletes after a question, under one key each", async () => {
+    const app = await show();
+    app.overlay = { is: "rename", session: "a" };
+    const title = await screen.findByRole<HTMLInputElement>("textbox", { name: "Title" });
+    expect(title.value).toBe("Port the solver");
+    await expectAccessible(screen.getByRole("dialog"));
+    await userEvent.clear(title);
+    await userEvent.type(title, "Port it{Enter}");
+    await waitFor(() => expect(calls("rename")).toMatchObject([{ session: "a", title: "Port it" }]));
+    app.overlay = { is: "delete", session: "root" };
+    const dialog = await screen.findByRole("dialog");
+    expect(dialog.textContent).toContain("those of 1 session below it go too");
+    await userEvent.click(within(dialog).getByRole("button", { name: "Delete" }));
+    await waitFor(() => expect(calls("delete")).toMatchObject([{ session: "root" }]));
+    push({ frame: aFrame({ removed: ["root"] }) });
+    await waitFor(() => expect([app.sessions.size, app.view]).toEqual([0, "new"]));
+  });
+
+  it("frames of a subscription that was replaced are left out", async () => {
+    const app = await show();
+    await waitFor(() => expect(app.openId).toBe("root"));
+    const stale = push;
+    await app.open("a");
+    stale({ frame: aFrame({ sessions: [aSession("ghost")] }) });
+    expect(app.sessions.has("ghost")).toBe(false);
+  });
+
+  it("tells when it is out of touch with the engine", async () => {
+    host.call.mockImplementation(async (cmd: string, args: Record<string, unknown>) => {
+      if (cmd === "tree") throw new Error("The store is held by another process.");
+      return answer(cmd, args);
+    });
+    render(App, { app: new AppState() });
+    expect(await screen.findByText("The store is held by another process.")).toBeTruthy();
+  });
+});

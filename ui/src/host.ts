@@ -1,0 +1,71 @@
+// The only way out of the page. Everything the window learns or does goes through these functions.
+
+import { Channel, invoke } from "@tauri-apps/api/core";
+import type { Code, Commands, Failed, Push, SessionId } from "./wire";
+
+/** A command that failed, with words for people. */
+export class HostError extends Error {
+  readonly code: Code;
+
+  constructor(code: Code, message: string) {
+    super(message);
+    this.name = "HostError";
+    this.code = code;
+  }
+}
+
+/** Makes a key for one action of the person: the same key twice does the action once. */
+export function mintKey(): string {
+  return crypto.randomUUID();
+}
+
+/** Runs a command of the wire. Rejects with a `HostError`. */
+export async function call<C extends keyof Commands>(cmd: C, args: Commands[C]["args"]): Promise<Commands[C]["ok"]> {
+  return await ask<Commands[C]["ok"]>("call", { cmd, args });
+}
+
+/**
+ * Follows everything, and the rows and live text of `session` too. A later call replaces this subscription.
+ * Pushes tell everything after `after`, or only what is new. Answers the position where it starts.
+ */
+export async function watch(
+  session: SessionId | null,
+  after: number | null,
+  onPush: (push: Push) => void,
+): Promise<number> {
+  const channel = new Channel<Push>();
+  channel.onmessage = onPush;
+  return await ask<number>("watch", { session, after, channel });
+}
+
+/** Lets the person choose a folder; none when they cancel. */
+export async function pickFolder(): Promise<string | null> {
+  return await ask<string | null>("pick_folder", {});
+}
+
+/** Opens a link in the system's browser. */
+export async function openLink(url: string): Promise<void> {
+  await ask<null>("open_link", { url });
+}
+
+/** Answers the question what becomes of running work when Coppice quits. */
+export async function quit(choice: "keep" | "stop" | "cancel"): Promise<void> {
+  await ask<null>("quit", { choice });
+}
+
+async function ask<T>(command: string, args: Record<string, unknown>): Promise<T> {
+  try {
+    return await invoke<T>(command, args);
+  } catch (error) {
+    throw toHostError(error);
+  }
+}
+
+function toHostError(error: unknown): HostError {
+  if (isFailed(error)) return new HostError(error.code, error.message);
+  return new HostError("internal", error instanceof Error ? error.message : String(error));
+}
+
+function isFailed(error: unknown): error is Failed {
+  return typeof error === "object" && error !== null && "code" in error && "message" in error;
+}

@@ -1,0 +1,374 @@
+import { SvelteMap } from "svelte/reactivity";
+import { call, HostError, quit, watch } from "../host";
+import type { About, Frame, LimitsView, ModelView, Push, Receipt, SessionId, SessionView, TaskView } from "../wire";
+import { Branches, lives, NOTHING, type Sum, settled, taskLives } from "./branch.svelte";
+import { Clock } from "./clock.svelte";
+import { Live } from "./live.svelte";
+import { Look } from "./look.svelte";
+import { forgetPlace, placeOf, recall, remember, rememberPlace } from "./memory";
+import { SessionStore } from "./session.svelte";
+import { Stops, type Target } from "./stops.svelte";
+import { TreeState } from "./tree.svelte";
+
+/** What fills the middle of the window. */
+export type View = "session" | "new" | "settings";
+
+/** Everything the window knows: made once, given to every part of it. */
+export class AppState {
+  readonly branches = new Branches();
+  readonly clock = new Clock();
+  readonly live = new Live();
+  readonly look = new Look();
+  readonly stops = new Stops(this.branches, (sentence) => this.live.say(sentence));
+  readonly tree = new TreeState(this);
+
+  view = $state<View>("session");
+  openId = $state<SessionId | null>(null);
+  /** The transcript of the open session. */
+  store = $state.raw<SessionStore | null>(null);
+  /** True once the tree was read: before, nothing is known to be empty. */
+  ready = $state(false);
+  /** One line of the engine for the status line. */
+  status = $state<string | null>(null);
+  /** Why the window is out of touch with the engine. */
+  problem = $state<string | null>(null);
+  models = $state.raw<ModelView[]>([]);
+  limits = $state.raw<LimitsView | null>(null);
+  about = $state.raw<About | null>(null);
+  /** How many runs a quit would touch, while it is asked. */
+  quitting = $state<number | null>(null);
+  /** What an overlay asks about; at most one is open. */
+  overlay = $state.raw<Overlay | null>(null);
+  /** The context menu of a row of the tree. */
+  menu = $state.raw<Menu | null>(null);
+
+  #drafts = new SvelteMap<SessionId, string>();
+  #seen = new SvelteMap<SessionId, number>(Object.entries(recall<Record<string, number>>("seen", {})));
+  /** What was looked at when the window opened, or was last left: what settled since is still shown. */
+  #left = new Map<SessionId, number>(this.#seen);
+  #since: number;
+  #seq: number | null = null;
+  #watching = 0;
+  #back: SessionId[] = [];
+  #forward: SessionId[] = [];
+
+  constructor() {
+    this.#since = recall<number>("since", 0);
+    if (this.#since === 0) {
+      this.#since = Date.now();
+      remember("since", this.#since);
+    }
+  }
+
+  get sessions(): SvelteMap<SessionId, SessionView> {
+    return this.branches.sessions;
+  }
+
+  get tasks(): SvelteMap<string, TaskView> {
+    return this.branches.tasks;
+  }
+
+  /** The open session. */
+  get session(): SessionView | null {
+    return this.openId === null ? null : (this.sessions.get(this.openId) ?? null);
+  }
+
+  /** How many sessions and commands run, everywhere. */
+  get running(): number {
+    return this.branches.roots().reduce((sum, id) => sum + this.runningIn(id), 0);
+  }
+
+  /** How many asks wait for the person, everywhere. */
+  get needsYou(): number {
+    let sum = 0;
+    for (const id of this.branches.roots()) sum += this.sessions.get(id)?.needs_you ?? 0;
+    return sum;
+  }
+
+  /** How many sessions and commands run in a branch, its top included. */
+  runningIn(id: SessionId): number {
+    const view = this.sessions.get(id);
+    return view === undefined ? 0 : view.live_below + (lives(view.state) ? 1 : 0);
+  }
+
+  /** The root of the tree that a session or task belongs to. */
+  rootOf(id: string): SessionId | null {
+    const owner = this.tasks.get(id)?.owner ?? id;
+    return this.sessions.get(owner)?.root ?? null;
+  }
+
+  /** What a session and all below it used. */
+  sumOf(id: SessionId): Sum {
+    return this.branches.sums.get(id) ?? NOTHING;
+  }
+
+  /** The sessions and commands that run right below a session, and further down. */
+  runningBelow(id: SessionId): Array<{ session: SessionView } | { task: TaskView }> {
+    const found: Array<{ session: SessionView } | { task: TaskView }> = [];
+    const walk = (owner: SessionId) => {
+      for (const child of this.branches.childrenOf(owner)) {
+        const session = this.sessions.get(child);
+        if (session !== undefined && (lives(session.state) || session.state === "unverified")) found.push({ session });
+        walk(child);
+      }
+      for (const command of this.branches.commandsOf(owner)) {
+        const task = this.tasks.get(command);
+        if (task !== undefined && taskLives(task.status)) found.push({ task });
+      }
+    };
+    walk(id);
+    return found;
+  }
+
+  /** Whether a session settled, answered or asked since the person last looked at it. */
+  unread(view: SessionView): boolean {
+    if (view.id === this.openId && this.view === "session") return false;
+    if (view.state === "waiting") return view.last_sign_at > this.#seenAt(view.id);
+    if (lives(view.state) || view.ended_at === null) return false;
+    if (!settled(view.state) && view.state !== "idle") return false;
+    if (view.state === "killed" && view.task !== null && this.tasks.get(view.task)?.killed_by === "person")
+      return false;
+    return view.ended_at > this.#seenAt(view.id);
+  }
+
+  /** Whether a command has its row in the tree: until it has settled and its owner was looked at. */
+  commandShown(task: TaskView): boolean {
+    if (taskLives(task.status) || task.settled_at === null) return true;
+    return task.settled_at > Math.max(this.#since, this.#left.get(task.owner) ?? 0);
+  }
+
+  /** The state of everything in one sentence: "5 run, 1 needs you, 1 failed." */
+  sumWords(): string {
+    let failed = 0;
+    for (const view of this.sessions.values()) if (view.state === "failed" && this.unread(view)) failed += 1;
+    const parts = [this.running === 0 ? "Nothing runs" : `${this.running} run`];
+    if (this.needsYou > 0) parts.push(`${this.needsYou} ${this.needsYou === 1 ? "needs" : "need"} you`);
+    if (failed > 0) parts.push(`${failed} failed`);
+    return `${parts.join(", ")}.`;
+  }
+
+  draft(id: SessionId): string {
+    return this.#drafts.get(id) ?? placeOf(id).draft ?? "";
+  }
+
+  /** Keeps a draft, through to the storage. */
+  setDraft(id: SessionId, text: string): void {
+    this.#drafts.set(id, text);
+    rememberPlace(id, { draft: text === "" ? undefined : text });
+  }
+
+  /** Reads the tree and what is configured, follows what changes, and opens what was open. */
+  async start(): Promise<void> {
+    this.look.show();
+    document.addEventListener("visibilitychange", () => this.#look());
+    addEventListener("pagehide", () => this.#look());
+    await this.#watch(null, null);
+    const read = [
+      this.#try(async () => {
+        const tree = await call("tree", {});
+        for (const view of tree.sessions) if (!this.sessions.has(view.id)) this.branches.put(view);
+        for (const task of tree.tasks) if (!this.tasks.has(task.id)) this.branches.putTask(task);
+        this.ready = true;
+      }),
+      this.#try(async () => {
+        this.models = (await call("models", {})).models;
+      }),
+      this.#try(async () => {
+        this.limits = await call("limits", {});
+      }),
+      this.#try(async () => {
+        this.about = await call("about", {});
+        this.status ??= this.about.status;
+      }),
+    ];
+    await Promise.all(read);
+    this.#changed();
+    const last = recall<SessionId | null>("open", null);
+    const roots = this.branches.roots();
+    const first = last !== null && this.sessions.has(last) ? last : roots.at(-1);
+    if (this.openId === null && first !== undefined) await this.open(first);
+    else if (this.openId === null && this.ready) this.view = "new";
+  }
+
+  /** Opens a session in the middle of the window. */
+  async open(id: SessionId, way: "go" | "back" | "forward" = "go"): Promise<void> {
+    this.view = "session";
+    if (id === this.openId) return this.#look();
+    const from = this.openId;
+    if (from !== null) {
+      this.#look();
+      this.#left.set(from, Date.now());
+      if (way === "back") this.#forward.push(from);
+      else this.#back.push(from);
+      if (way === "go") this.#forward = [];
+      this.branches.shape += 1;
+    }
+    const store = new SessionStore(id);
+    this.openId = id;
+    this.store = store;
+    this.stops.aim(id);
+    this.tree.reveal(id);
+    remember("open", id);
+    this.#look();
+    await this.#watch(id, store);
+    await store.load();
+  }
+
+  /** Opens the next session, in the order of the tree, that itself waits for the person. */
+  async openNext(): Promise<void> {
+    const all = this.branches.roots().flatMap((id) => {
+      const root = this.sessions.get(id);
+      return root === undefined ? [] : [root, ...this.branches.below(id)];
+    });
+    const at = all.findIndex((view) => view.id === this.openId);
+    const next = [...all.slice(at + 1), ...all.slice(0, at + 1)].find((view) => view.state === "waiting");
+    if (next !== undefined) await this.open(next.id);
+  }
+
+  /** Goes to the session that was open before. */
+  async back(): Promise<void> {
+    const id = this.#last(this.#back);
+    if (id !== null) await this.open(id, "back");
+  }
+
+  async forward(): Promise<void> {
+    const id = this.#last(this.#forward);
+    if (id !== null) await this.open(id, "forward");
+  }
+
+  /** Takes what changed. Rows and live text belong to `store`, whose subscription brought them. */
+  apply(frame: Frame, store: SessionStore | null = this.store): void {
+    this.#seq = Math.max(this.#seq ?? 0, frame.seq);
+    for (const view of frame.sessions) this.#put(view);
+    for (const task of frame.tasks) this.branches.putTask(task);
+    for (const id of frame.removed) this.#remove(id);
+    if (frame.status !== null) this.status = frame.status === "" ? null : frame.status;
+    store?.apply(frame);
+    const open = this.session;
+    if (open !== null && store?.id === open.id && !lives(open.state)) store.settle();
+    this.#changed();
+  }
+
+  /** Stops at once, or asks first where a stop ends a lot. */
+  async stop(target: Target): Promise<void> {
+    if (target.what !== "branch" && target.what !== "everything") {
+      await this.stops.stop(target);
+      return;
+    }
+    await this.#try(async () => {
+      const preview = await this.stops.preview(target);
+      const asks = target.what === "everything" || preview.ended.length > MOST_UNASKED;
+      if (asks) this.overlay = { is: "stop", target, preview };
+      else await this.stops.stop(target);
+    });
+  }
+
+  /** Answers the question of the quit dialog. */
+  async answerQuit(choice: "keep" | "stop" | "cancel"): Promise<void> {
+    await this.#try(async () => {
+      await quit(choice);
+      this.quitting = null;
+    });
+  }
+
+  #put(view: SessionView): void {
+    const old = this.sessions.get(view.id);
+    this.branches.put(view);
+    if (lives(view.state)) this.clock.sign(view.id);
+    if (old === undefined) return;
+    if (old.needs_you < view.needs_you && view.state === "waiting") this.live.say(`${view.title} needs you.`);
+    if (view.id === this.openId && lives(old.state) && !lives(view.state)) {
+      this.live.say(`${view.title}: ${view.state === "idle" ? "the turn ended" : view.state}.`);
+    }
+    if (view.id === this.openId) this.#look();
+  }
+
+  #remove(id: SessionId): void {
+    const gone = [id, ...this.branches.below(id).map((view) => view.id)];
+    const parent = this.sessions.get(id)?.parent ?? null;
+    this.branches.remove(id);
+    for (const each of gone) {
+      forgetPlace(each);
+      this.tree.forget(each);
+      this.#drafts.delete(each);
+      this.#seen.delete(each);
+    }
+    this.#back = this.#back.filter((each) => !gone.includes(each));
+    this.#forward = this.#forward.filter((each) => !gone.includes(each));
+    if (this.openId === null || !gone.includes(this.openId)) return;
+    this.openId = null;
+    this.store = null;
+    this.stops.aim(null);
+    const next = parent ?? this.branches.roots().at(-1);
+    if (next !== undefined) void this.open(next);
+    else this.view = "new";
+  }
+
+  async #watch(id: SessionId | null, store: SessionStore | null): Promise<void> {
+    this.#watching += 1;
+    const watching = this.#watching;
+    await this.#try(async () => {
+      const seq = await watch(id, this.#seq, (push) => {
+        // An earlier subscription may still deliver; the one that replaced it tells the same again.
+        if (watching === this.#watching) this.#push(push, store);
+      });
+      if (watching === this.#watching) this.#seq ??= seq;
+    });
+  }
+
+  #push(push: Push, store: SessionStore | null): void {
+    if ("frame" in push) this.apply(push.frame, store);
+    else if ("show" in push) void this.open(push.show);
+    else this.quitting = push.quitting;
+  }
+
+  #changed(): void {
+    this.clock.run(this.running > 0);
+    const needs = this.needsYou;
+    document.title = needs > 0 ? `(${needs}) Coppice` : "Coppice";
+    this.stops.changed();
+  }
+
+  /** The person sees the open session now. */
+  #look(): void {
+    if (this.openId === null || this.view !== "session" || document.hidden) return;
+    this.#seen.set(this.openId, Date.now());
+    remember("seen", Object.fromEntries(this.#seen));
+  }
+
+  #seenAt(id: SessionId): number {
+    return Math.max(this.#since, this.#seen.get(id) ?? 0);
+  }
+
+  #last(trail: SessionId[]): SessionId | null {
+    for (;;) {
+      const id = trail.pop();
+      if (id === undefined) return null;
+      if (this.sessions.has(id) && id !== this.openId) return id;
+    }
+  }
+
+  async #try(what: () => Promise<void>): Promise<void> {
+    try {
+      await what();
+    } catch (error) {
+      this.problem = error instanceof HostError ? error.message : String(error);
+    }
+  }
+}
+
+/** A context menu: of which row, and where. */
+export type Menu = { row: "session" | "command"; id: string; x: number; y: number };
+
+/** A stop that ends more than this asks again. */
+const MOST_UNASKED = 10;
+
+/** What lies over the window. */
+export type Overlay =
+  | { is: "jump"; query: string }
+  | { is: "keys" }
+  | { is: "rename"; session: SessionId }
+  | { is: "delete"; session: SessionId }
+  | { is: "stop"; target: Target; preview: Receipt }
+  | { is: "tree" }
+  | { is: "inspector" };

@@ -1,0 +1,137 @@
+import { call, HostError, mintKey } from "../host";
+import type { Receipt, ReceiptItem, SessionId, StopWhat } from "../wire";
+import { type Branches, lives, taskLives } from "./branch.svelte";
+
+/** What a stop is aimed at; `id` names the session or task, and is left out for everything. */
+export type Target = { what: StopWhat; id?: string };
+
+/** A receipt and when it came. */
+export type Stopped = { receipt: Receipt; at: number };
+
+/** A stop that is asked and not yet proven, with what it is to end. */
+export type UnderWay = { target: Target; label: string; expected: ReceiptItem[] };
+
+const SETTLE_MS = 200;
+
+/** Stops, what they would end, and what they ended. */
+export class Stops {
+  /** What each verb would end now, for the session that is looked at; by `what`. */
+  previews = $state.raw<Partial<Record<StopWhat, Receipt>>>({});
+  /** The last receipt, kept until the next. */
+  last = $state.raw<Stopped | null>(null);
+  underWay = $state.raw<readonly UnderWay[]>([]);
+  problem = $state<string | null>(null);
+
+  #branches: Branches;
+  #say: (sentence: string) => void;
+  #of: SessionId | null = null;
+  #timer: ReturnType<typeof setTimeout> | null = null;
+  #asked = 0;
+
+  constructor(branches: Branches, say: (sentence: string) => void) {
+    this.#branches = branches;
+    this.#say = say;
+  }
+
+  /** Looks at a session: its previews are kept fresh until another is looked at. */
+  aim(id: SessionId | null): void {
+    if (id === this.#of) return;
+    this.#of = id;
+    this.previews = {};
+    this.changed();
+  }
+
+  /** Something changed, so the previews may be old. */
+  changed(): void {
+    if (this.#of === null || this.#timer !== null) return;
+    this.#timer = setTimeout(() => {
+      this.#timer = null;
+      void this.#preview();
+    }, SETTLE_MS);
+  }
+
+  isUnderWay(what: StopWhat, id?: string): boolean {
+    return this.underWay.some(({ target }) => target.what === what && target.id === id);
+  }
+
+  /** How many of those that a stop is to end are gone, by what the log says of them. */
+  goneOf(stop: UnderWay): number {
+    return stop.expected.filter((item) => !this.#stillLives(item)).length;
+  }
+
+  /** "2 of 5 gone", for the session or task that a stop under way is aimed at; none without one. */
+  progressOf(id: string): string | null {
+    const stop = this.underWay.find(({ target, expected }) => target.id === id && expected.length > 1);
+    return stop === undefined ? null : `${this.goneOf(stop)} of ${stop.expected.length} gone`;
+  }
+
+  #stillLives(item: ReceiptItem): boolean {
+    const task = this.#branches.tasks.get(item.id);
+    if (task !== undefined) return taskLives(task.status);
+    const session = this.#branches.sessions.get(item.id);
+    return session !== undefined && lives(session.state);
+  }
+
+  /** Tells what a stop would end, without ending it. */
+  async preview(target: Target): Promise<Receipt> {
+    return await call("stop", { ...target, preview: true, key: mintKey() });
+  }
+
+  /** Stops, and keeps the receipt. Answers null when it failed; `problem` says why. */
+  async stop(target: Target, reason?: string): Promise<Receipt | null> {
+    if (this.isUnderWay(target.what, target.id)) return null;
+    const stop: UnderWay = { target, label: this.#labelOf(target), expected: [] };
+    this.underWay = [...this.underWay, stop];
+    this.problem = null;
+    try {
+      // The preview runs beside the stop and only counts what is to go, so a stop never waits for it.
+      void this.#expect(stop);
+      const receipt = await call("stop", { ...target, ...(reason === undefined ? {} : { reason }), key: mintKey() });
+      this.last = { receipt, at: Date.now() };
+      const part = receipt.unconfirmed.length > 0 ? ", one part unconfirmed" : "";
+      this.#say(`Stopped ${receipt.label}: ${receipt.ended.length} ended${part}.`);
+      return receipt;
+    } catch (error) {
+      this.problem = error instanceof HostError ? error.message : String(error);
+      this.#say(`Not stopped: ${this.problem}`);
+      return null;
+    } finally {
+      this.underWay = this.underWay.filter((each) => each.target !== target);
+      this.changed();
+    }
+  }
+
+  async #expect(stop: UnderWay): Promise<void> {
+    try {
+      const known = stop.target.id === this.#of || stop.target.what === "everything";
+      const preview = (known ? this.previews[stop.target.what] : undefined) ?? (await this.preview(stop.target));
+      const expected = preview.ended;
+      this.underWay = this.underWay.map((each) => (each.target === stop.target ? { ...each, expected } : each));
+    } catch {
+      // Without a preview the stop has no count; its receipt tells all.
+    }
+  }
+
+  #labelOf(target: Target): string {
+    if (target.id === undefined) return "Everything";
+    return this.#branches.tasks.get(target.id)?.label ?? this.#branches.sessions.get(target.id)?.title ?? "";
+  }
+
+  async #preview(): Promise<void> {
+    const of = this.#of;
+    if (of === null) return;
+    this.#asked += 1;
+    const asked = this.#asked;
+    try {
+      const [turn, branch, everything] = await Promise.all([
+        this.preview({ what: "turn", id: of }),
+        this.preview({ what: "branch", id: of }),
+        this.preview({ what: "everything" }),
+      ]);
+      if (asked === this.#asked && of === this.#of) this.previews = { turn, branch, everything };
+    } catch (error) {
+      // The verbs stay usable without their previews; the reason stands beside them.
+      if (asked === this.#asked) this.problem = error instanceof HostError ? error.message : String(error);
+    }
+  }
+}

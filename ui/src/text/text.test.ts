@@ -1,0 +1,66 @@
+import { describe, expect, it } from "vitest";
+import { clean, cut, lastLines, oneLine, visible } from "./clean";
+import { ago, bytes, times } from "./format";
+
+describe("output of a command", () => {
+  const cases: [string, string, string][] = [
+    ["loses its colours", "\x1b[1;32mok\x1b[0m done", "ok done"],
+    [
+      "loses links, titles and clipboard codes",
+      "\x1b]8;;https://x.test\x07name\x1b]8;;\x07\x1b]0;owned\x1b\\\x1b]52;c;YQ==\x07!",
+      "name!",
+    ],
+    ["loses eight-bit escapes", "\x9b31mred\x9b0m", "red"],
+    ["keeps what follows an escape that is never closed", "a\x1b]0;title\nnext\x1b[", "a\nnext"],
+    ["keeps of a rewritten line its last state", "1%\r2%\r100%\nend", "100%\nend"],
+    ["keeps a line that only returned", "50%\r\r\nend", "50%\nend"],
+    ["keeps Windows line ends as line ends", "a\r\nb\r\n", "a\nb\n"],
+    ["takes back what was overstruck", "N\bNA\bA", "NA"],
+    ["loses controls but keeps tabs", "a\0\x07\tb\x7f", "a\tb"],
+    ["loses marks that turn the order around", "abc\u202etxt.exe\u2066!", "abctxt.exe!"],
+    ["keeps other scripts whole", "ש‎לום 日本語 é", "ש‎לום 日本語 é"],
+  ];
+  it.each(cases)("%s", (_, given, wanted) => expect(clean(given)).toBe(wanted));
+
+  it("is cleaned in linear time", () => {
+    const started = performance.now();
+    clean(Array.from({ length: 20000 }, (_, i) => `\r${i}%`).join(""));
+    clean("x".repeat(5_000_000));
+    clean("\x1b]".repeat(200_000));
+    clean("\r".repeat(500_000));
+    clean("a\b".repeat(200_000));
+    expect(performance.now() - started).toBeLessThan(2000);
+  });
+});
+
+it("prose keeps its words and loses only what cannot be seen", () => {
+  expect(visible("a\r\nb\u202e\x1b[31m")).toBe("a\nb[31m");
+});
+
+it("a name fits on one line whatever was given", () => {
+  expect(oneLine("  a\n b\t c ")).toBe("a b c");
+  expect(oneLine("x".repeat(1_000_000), 10)).toBe(`${"x".repeat(10)}…`);
+});
+
+it("a cut never leaves half a character", () => {
+  expect(cut("ab😀", 3)).toBe("ab");
+  expect(cut("ab😀", 4)).toBe("ab😀");
+});
+
+it("the last lines do not count an empty one at the end", () => {
+  expect(lastLines("1\n2\n3\n", 2)).toBe("2\n3");
+  expect(lastLines("1\n2", 12)).toBe("1\n2");
+  expect(lastLines("", 12)).toBe("");
+});
+
+it("figures read as people say them", () => {
+  expect([300, 2000, 240_000, 7_200_000, 259_200_000].map(ago)).toEqual([
+    "now",
+    "2 s ago",
+    "4 min ago",
+    "2 h ago",
+    "3 days ago",
+  ]);
+  expect([512, 32_000, 1_200_000].map(bytes)).toEqual(["512 B", "32 KB", "1.2 MB"]);
+  expect([1, 2, 5].map(times)).toEqual(["once", "twice", "5 times"]);
+});

@@ -1,0 +1,116 @@
+// Rows of the wire -> items of the transcript: neighbouring looks merge, what streams comes last, steps are numbered
+// where they begin. Pure.
+
+import type { LiveBlock, LiveView, Row, ToolRow } from "../wire";
+import { verbOf } from "./verbs";
+
+type Of<K extends Row["kind"]> = Extract<Row, { kind: K }>;
+export type ToolItemRow = Of<"tool">;
+
+/** A message of the person that the log does not hold yet. */
+export type Unsent = { key: string; text: string; at: number; accepted: boolean };
+
+/** One item of the transcript. */
+export type Item = {
+  /** Stable as long as the item is the same one, also when it grows. */
+  key: string;
+  /** The `n` of its newest row; 0 for what is not in the log. */
+  n: number;
+  /** What stands in the margin: "5", "1–4"; empty where the step above goes on. */
+  step: string;
+  /** A one-line activity that stands close to one above it. */
+  tight: boolean;
+} & (
+  | { is: "row"; row: Exclude<Row, { kind: "tool" }> }
+  | { is: "call"; row: ToolItemRow }
+  | { is: "calls"; rows: ToolItemRow[] }
+  | { is: "unsent"; unsent: Unsent }
+  | { is: "writing"; of: number; block: LiveBlock }
+);
+
+type Body = Item extends infer I ? (I extends Item ? Omit<I, "step" | "tight"> : never) : never;
+
+/** Kinds that are one line high. */
+const LINES: ReadonlySet<Row["kind"]> = new Set(["tool", "delegation", "notice", "decision", "thinking", "unknown"]);
+
+export function itemsOf(rows: readonly Row[], live: LiveView | null, unsent: readonly Unsent[]): Item[] {
+  const items: Item[] = [];
+  let step: number | null = null;
+  let line = false;
+
+  const push = (body: Body, from: number | null, to: number | null, isLine: boolean) => {
+    const shown = to !== null && to !== step ? (from === null || from === to ? String(to) : `${from}–${to}`) : "";
+    items.push({ ...body, step: shown, tight: isLine && line } as Item);
+    step = to ?? step;
+    line = isLine;
+  };
+
+  for (let at = 0; at < rows.length; at++) {
+    const row = rows[at] as Row;
+    const key = `${row.n}:${row.part}`;
+    if (row.kind !== "tool") {
+      if (row.kind === "turn_end" && row.end === "completed") continue;
+      push({ is: "row", key, n: row.n, row }, row.step, row.step, LINES.has(row.kind));
+      continue;
+    }
+    const group = [row];
+    while (merges(row)) {
+      const next = rows[at + 1];
+      if (next?.kind !== "tool" || !merges(next)) break;
+      group.push(next);
+      at += 1;
+    }
+    const last = group.at(-1) ?? row;
+    const body: Body =
+      group.length === 1 ? { is: "call", key, n: row.n, row } : { is: "calls", key, n: last.n, rows: group };
+    push(body, row.step, last.step, true);
+  }
+  for (const [index, block] of (live?.blocks ?? []).entries()) {
+    const from = live?.step ?? 0;
+    if (block.type !== "tool_call" && block.text === "") continue;
+    push({ is: "writing", key: `live:${from}:${index}`, n: 0, of: from, block }, from, from, block.type !== "text");
+  }
+  for (const each of unsent) push({ is: "unsent", key: `unsent:${each.key}`, n: 0, unsent: each }, null, null, false);
+  return items;
+}
+
+/** A finished look that went well says nothing on its own that its neighbours do not say too. */
+function merges(row: ToolItemRow): boolean {
+  return verbOf(row.tool).merges !== null && row.result?.ok === true;
+}
+
+/** "Read 6 files, searched twice": what a merged row did, as verb and object in turn. */
+export function sumOf(rows: readonly ToolRow[]): { files: number; searches: number; ms: number } {
+  const files = new Set<string>();
+  let [searches, ms] = [0, 0];
+  for (const row of rows) {
+    if (verbOf(row.tool).merges === "search") searches += 1;
+    else files.add(row.target);
+    ms += row.result?.ms ?? 0;
+  }
+  return { files: files.size, searches, ms };
+}
+
+/** Whether an item is a message: what a reader steps through. */
+export function isMessage(item: Item): boolean {
+  if (item.is === "unsent") return true;
+  if (item.is === "writing") return item.block.type === "text";
+  return (
+    item.is === "row" && (item.row.kind === "ask_text" || item.row.kind === "message" || item.row.kind === "answer")
+  );
+}
+
+/** The name under which an item is open or closed; none for one that has nothing inside. */
+export function openKey(item: Item): string | null {
+  if (item.is === "calls") return `${item.key}+`;
+  if (item.is === "call") return item.key;
+  if (item.is !== "row") return null;
+  const inside = item.row.kind === "thinking" || item.row.kind === "decision";
+  return inside || (item.row.kind === "notice" && item.row.child === null) ? item.key : null;
+}
+
+/** Whether an item is a line of activity, one row high while it is closed. */
+export function isLine(item: Item): boolean {
+  if (item.is === "writing") return item.block.type !== "text";
+  return item.is === "call" || item.is === "calls" || (item.is === "row" && LINES.has(item.row.kind));
+}

@@ -1,0 +1,150 @@
+// What a tool call is called in the transcript: an icon, a verb in the tense of its state, and the facts at its right.
+
+import { clock, count, took } from "../format";
+import type { IconName } from "../icons/names";
+import { bytes } from "../text/format";
+import type { Receipt, TaskStatus, ToolRow } from "../wire";
+
+/** How a tool is spoken of. */
+export type Verb = {
+  icon: IconName;
+  did: string;
+  does: string;
+  /** Its target is code: a path, a pattern, a command. */
+  mono: boolean;
+  /** Neighbours of one kind merge into one row. */
+  merges: "read" | "search" | null;
+};
+
+const look = (icon: IconName, did: string, does: string, merges: Verb["merges"] = null, mono = true): Verb => {
+  return { icon, did, does, mono, merges };
+};
+
+const VERBS: Readonly<Record<string, Verb>> = {
+  bash: look("term", "Ran", "Running"),
+  read_file: look("file", "Read", "Reading", "read"),
+  write_file: look("pencil", "Wrote", "Writing"),
+  edit_file: look("pencil", "Edited", "Editing"),
+  glob: look("search", "Searched", "Searching", "search"),
+  grep: look("search", "Searched", "Searching", "search"),
+  fetch: look("server", "Fetched", "Fetching"),
+  task_output: look("script", "Collected", "Waiting for"),
+  task_list: look("script", "Listed its tasks", "Listing its tasks", null, false),
+  task_kill: look("stop", "Stopped", "Stopping"),
+  send_message: look("chat", "Wrote to", "Writing to", null, false),
+  list_agents: look("fork", "Listed its children", "Listing its children", null, false),
+};
+
+/** The verb for a tool; one that this build does not know is called by its name. */
+export function verbOf(tool: string): Verb {
+  if (Object.hasOwn(VERBS, tool)) return VERBS[tool] as Verb;
+  if (tool === "subagent" || tool.startsWith("subagent_")) return look("fork", "Delegated", "Delegating", null, false);
+  return look("plug", `Used ${tool}`, `Using ${tool}`);
+}
+
+/** Whether a call is a command whose output is worth watching while it runs. */
+export function runs(tool: string): boolean {
+  return tool === "bash";
+}
+
+/** A fact of a call's result that is a number. */
+export function fact(row: ToolRow, name: string): number | null {
+  const value = row.result?.detail?.[name];
+  return typeof value === "number" && Number.isFinite(value) ? value : null;
+}
+
+/** A fact of a call's result that is words. */
+export function words(row: ToolRow, name: string): string | null {
+  const value = row.result?.detail?.[name];
+  return typeof value === "string" && value !== "" ? value : null;
+}
+
+/** One fact at the right of a row, in the voice that it needs. */
+export type Fact = { text: string; voice?: "add" | "del" | "bad" };
+
+/** What a finished call came to. */
+export function factsOf(row: ToolRow): Fact[] {
+  const result = row.result;
+  if (result === null) return [];
+  const [exit, added, removed, hits, lines] = ["exit", "added", "removed", "hits", "lines"].map((name) =>
+    fact(row, name),
+  );
+  const facts: Fact[] = [];
+  if (exit != null) facts.push({ text: `exit ${exit}`, ...(exit === 0 ? {} : { voice: "bad" as const }) });
+  else if (!result.ok) facts.push({ text: "failed", voice: "bad" });
+  if (result.ok && added != null && removed != null && added + removed > 0) {
+    if (added > 0) facts.push({ text: `+${added}`, voice: "add" });
+    if (removed > 0) facts.push({ text: `−${removed}`, voice: "del" });
+  } else if (hits != null) {
+    facts.push({ text: count(hits, "hit") });
+  } else if (lines != null) {
+    facts.push({ text: count(lines, "line") });
+  }
+  if (runs(row.tool) || facts.length === 0) facts.push({ text: took(result.ms) });
+  return facts;
+}
+
+/** What a running call shows at its right: for how long it runs. */
+export function runningFor(at: number, now: number): string {
+  return `running ${clock(now - at)}`;
+}
+
+/** How the arguments of a call that is still being written are spoken of: their size only, whatever they are. */
+export function writingSize(text: string): string {
+  return bytes(text.length);
+}
+
+/** The word that leads a notice. */
+export const ENDED: Readonly<Record<TaskStatus, string>> = {
+  running: "Runs",
+  stopping: "Stops",
+  completed: "Completed",
+  failed: "Failed",
+  killed: "Stopped",
+  interrupted: "Interrupted",
+};
+
+/** Who stopped something. */
+export const BY: Readonly<Record<NonNullable<Receipt["by"]>, string>> = {
+  person: "by you",
+  parent: "by its parent",
+  owner: "by its owner",
+  limit: "by a limit",
+  runtime: "by Coppice",
+};
+
+/** A receipt in one line: who, and how many processes were seen gone. */
+export function receiptLine(receipt: Receipt): string {
+  const gone = receipt.processes.filter((process) => process.gone).length;
+  const parts = receipt.by === null ? [] : [BY[receipt.by]];
+  if (receipt.processes.length > 0) parts.push(`${gone} of ${receipt.processes.length} gone`);
+  if (receipt.unconfirmed.length > 0) parts.push(`${receipt.unconfirmed.length} unconfirmed`);
+  return parts.join(" · ");
+}
+
+/** A receipt as proof, line by line; `sure` is false for what could not be confirmed. */
+export function proof(receipt: Receipt): { words: string; sure: boolean; pids?: string }[] {
+  const lines: { words: string; sure: boolean; pids?: string }[] = [];
+  const ended = receipt.ended.length;
+  lines.push({
+    words: ended === 1 ? `Asked to end, gone in ${took(receipt.ms)}` : `${ended} ended in ${took(receipt.ms)}`,
+    sure: true,
+  });
+  const all = receipt.processes;
+  const gone = all.filter((process) => process.gone);
+  if (all.length > 0) {
+    const pids = all
+      .slice(0, 40)
+      .map((process) => String(process.pid))
+      .join(" ");
+    lines.push({
+      words: `${gone.length} of ${count(all.length, "process", "processes")} seen gone`,
+      sure: gone.length === all.length,
+      pids,
+    });
+  }
+  if (receipt.kept.length > 0) lines.push({ words: `${receipt.kept.length} below untouched`, sure: true });
+  for (const open of receipt.unconfirmed) lines.push({ words: open, sure: false });
+  if (receipt.unconfirmed.length === 0) lines.push({ words: "Nothing left to confirm", sure: true });
+  return lines;
+}

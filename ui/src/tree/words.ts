@@ -1,0 +1,112 @@
+// What a row of the tree says. Pure.
+
+import { day, elapsed, STATE_WORDS, tokens } from "../format";
+import { lives, type Sum, settled } from "../state/branch.svelte";
+import type { Party, SessionState, SessionView, TaskView } from "../wire";
+
+/** The second line: a state word that may be coloured, what follows it, and what the branch does. */
+export type Line = {
+  /** Empty when the line says what a running session does. */
+  word: string;
+  /** The state whose colour the word has; none for ink. */
+  tone: SessionState | null;
+  rest: string;
+  /** "5 run below"; empty when there is nothing to say. */
+  below: string;
+  /** "1 needs you"; empty when nothing does. */
+  needs: string;
+};
+
+const TONED: ReadonlySet<SessionState> = new Set(["waiting", "failed", "interrupted"]);
+
+export function titleOf(view: SessionView): string {
+  return view.title || view.label || "New session";
+}
+
+export function lineOf(view: SessionView, killedBy: Party | null, expanded: boolean, now: number): Line {
+  const { state } = view;
+  const sayBelow = !(lives(state) && expanded);
+  const needs = view.needs_you - (state === "waiting" ? 1 : 0);
+  return {
+    word: state === "running" ? "" : state === "killed" ? stoppedBy(killedBy, view.detail) : STATE_WORDS[state],
+    tone: TONED.has(state) ? state : null,
+    rest: restOf(view, now),
+    below: sayBelow && view.live_below > 0 ? `${view.live_below} run below` : "",
+    needs: sayBelow && needs > 0 ? `${needs} ${needs === 1 ? "needs" : "need"} you` : "",
+  };
+}
+
+function restOf(view: SessionView, now: number): string {
+  const { state, detail } = view;
+  if (state === "running") return detail || "running";
+  if (state === "unverified") return detail || `no sign for ${elapsed(now - view.last_sign_at)}`;
+  if (state === "interrupted") return detail || "can resume";
+  if (detail.toLowerCase() === STATE_WORDS[state]) return "";
+  if (state === "killed" && detail.toLowerCase().startsWith("stopped")) return "";
+  return detail;
+}
+
+function stoppedBy(by: Party | null, detail: string): string {
+  if (by === null && detail.toLowerCase().startsWith("stopped")) return detail;
+  return by === null ? STATE_WORDS.killed : `stopped ${byWords(by)}`;
+}
+
+/** Who did it: "by you", "by its parent", "by a limit". */
+export function byWords(by: Party): string {
+  switch (by) {
+    case "person":
+      return "by you";
+    case "parent":
+    case "owner":
+      return "by its parent";
+    case "limit":
+      return "by a limit";
+    case "runtime":
+      return "by Coppice";
+  }
+}
+
+/** The second line of a command's row. */
+export function commandLine(task: TaskView): Line {
+  const word =
+    task.status === "running"
+      ? ""
+      : task.status === "killed"
+        ? stoppedBy(task.killed_by, task.detail ?? "")
+        : STATE_WORDS[task.status];
+  const rest = task.status === "running" ? task.detail || "running" : (task.detail ?? "");
+  const said = rest.toLowerCase().startsWith(word.split(" ")[0] ?? "") && word !== "";
+  return { word, tone: TONED.has(task.status) ? task.status : null, rest: said ? "" : rest, below: "", needs: "" };
+}
+
+/**
+ * How long the last run took or takes; for a root of another day, the day. A run that goes on is counted to its last
+ * sign or to `coarse`, the later: the row moves with evidence, not with the clock.
+ */
+export function ageOf(view: SessionView, coarse: number): string {
+  const live = lives(view.state) || view.live_below > 0;
+  const last = view.ended_at ?? view.last_sign_at;
+  if (view.depth === 0 && !live) {
+    const on = day(last, coarse);
+    if (on !== "") return on;
+  }
+  if (view.started_at === null) return "";
+  const until = live || view.ended_at === null ? Math.max(coarse, view.last_sign_at) : view.ended_at;
+  return elapsed(until - view.started_at);
+}
+
+export function commandAge(task: TaskView, coarse: number): string {
+  return elapsed((task.settled_at ?? Math.max(coarse, task.started_at)) - task.started_at);
+}
+
+/** Own tokens, or the branch's, marked, when its rows are hidden. */
+export function figureOf(view: SessionView, sum: Sum, hidden: boolean): string {
+  const total = hidden ? sum.input + sum.output : view.tokens.input + view.tokens.output;
+  const figure = tokens(total);
+  return hidden && figure !== "" ? `Σ ${figure}` : figure;
+}
+
+/** Whether the words of a row step back: it ended well, or was ended. */
+export function receded(view: SessionView): boolean {
+  return settled(view.state) && view.live_below === 0 && (view.state === "completed" || view.state === "killed");
+}
