@@ -134,7 +134,13 @@ mod imp {
     pub async fn has_tray() -> bool {
         let asked = async {
             let watcher = "org.kde.StatusNotifierWatcher";
-            let proxy = zbus::Proxy::new(&session().await?, watcher, "/StatusNotifierWatcher", watcher).await?;
+            let proxy = zbus::proxy::Builder::<zbus::Proxy<'_>>::new(&session().await?)
+                .destination(watcher)?
+                .path("/StatusNotifierWatcher")?
+                .interface(watcher)?
+                .cache_properties(zbus::proxy::CacheProperties::No)
+                .build()
+                .await?;
             proxy.get_property::<bool>("IsStatusNotifierHostRegistered").await
         };
         asked.await.unwrap_or(false)

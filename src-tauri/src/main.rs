@@ -48,7 +48,10 @@ fn window(runtime: &Runtime, place: Place) -> Result<(), Failed> {
         Holder::Other(client) => runtime.block_on(client.call("raise", serde_json::json!({}))).map(|_| ()),
         Holder::Us(host) => {
             runtime.block_on(async { leave_on_signals(&host) });
+            // The window's callbacks run on this thread and start tasks of the shell.
+            let entered = runtime.enter();
             let ran = show(host.clone());
+            drop(entered);
             runtime.block_on(host.leave())?;
             ran
         }
