@@ -2,8 +2,8 @@
 // ?theme=light|dark &show=main|stopped|composers|long
 
 import { mount } from "svelte";
-import { answers, frameOf, scene } from "./transcript-scene";
 import Page from "./TranscriptPage.svelte";
+import { answers, frameOf, scene } from "./transcript-scene";
 
 const query = new URLSearchParams(location.search);
 const show = query.get("show") ?? "main";
