@@ -133,6 +133,7 @@ const words = () => log().textContent?.replace(/\s+/g, " ").trim() ?? "";
 const many = (count: number) => Array.from({ length: count }, (_, i) => row(i + 1, answer(`words ${i + 1}`)));
 
 async function scrollTo(top: number) {
+  await fireEvent.wheel(log());
   log().scrollTop = top;
   await settle();
 }
@@ -452,6 +453,17 @@ describe("reading", () => {
     expect(store.following).toBe(true);
     expect(words()).toContain("words 94");
     expect(screen.queryByRole("button", { name: /new/ })).toBe(null);
+  });
+
+  it("a place that is corrected after the end was shown is not the reader's doing", async () => {
+    const { store } = await shown(many(90));
+    store.apply(frame([row(91, answer("words 91"))]));
+    await vi.waitFor(() => expect(words()).toContain("words 91"));
+    log().scrollTop -= 40;
+    await settle();
+    expect(store.following).toBe(true);
+    await scrollTo(log().scrollTop - 40);
+    expect(store.following).toBe(false);
   });
 
   it("brings older rows without a jump", async () => {
