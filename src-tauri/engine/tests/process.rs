@@ -131,9 +131,12 @@ async fn stops(name: &str, command: &str, count: usize, forced: Option<bool>) {
     said(&mut tree, "ready").await;
     until("all of it runs", || tree.living().len() >= count).await;
     let ended = tree.end(GRACE).await;
-    assert!(ended.processes.iter().all(|process| process.gone), "{name}: {ended:?}");
+    assert_eq!(ended.left(), 0, "{name}: {ended:?}");
     assert!(ended.processes.len() >= count, "{name}: {ended:?}");
-    assert_eq!(marked(&store(name)), BTreeMap::new(), "{name}");
+    // A single look can miss what hands over to the next all the time.
+    for _ in 0..20 {
+        assert_eq!(marked(&store(name)), BTreeMap::new(), "{name}");
+    }
     assert_eq!(ended.forced, forced.unwrap_or(ended.forced), "{name}");
     for pid in pids(&ended) {
         assert!(!alive(pid), "{name}: {pid} lives");

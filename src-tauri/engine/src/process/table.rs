@@ -17,6 +17,10 @@ const TICK_MS: i64 = 10;
 /// How far two readings of one start time may lie apart: the clock of the boot is corrected while the system runs.
 const START_TOLERANCE_MS: i64 = 2000;
 
+/// How often the table is listed for one look, at most.
+#[cfg(target_os = "linux")]
+const LISTINGS: usize = 12;
+
 /// How long the exchange of a program is waited out: looks, and the pause between them.
 #[cfg(target_os = "linux")]
 const EXCHANGE_LOOKS: usize = 20;
@@ -182,11 +186,22 @@ pub(super) fn command_line(pid: u32) -> String {
     crate::tool::cut(words.join(" ").trim(), 200).to_owned()
 }
 
+/// The table as it is now. The system lists pids many at a time, so what starts while the listed ones are read is listed
+/// anew, until nothing new appears: else a process that hands over to the next all the time would never be met.
 #[cfg(target_os = "linux")]
 pub(super) fn snapshot(_groups: &[u32], since: u64) -> Vec<Row> {
-    let Ok(folder) = std::fs::read_dir("/proc") else { return Vec::new() };
-    let pids = folder.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter_map(|pid| row(pid, since)).collect()
+    let mut known = BTreeSet::new();
+    let mut rows = Vec::new();
+    for _ in 0..LISTINGS {
+        let Ok(folder) = std::fs::read_dir("/proc") else { break };
+        let pids = folder.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let fresh: Vec<u32> = pids.filter(|pid| known.insert(*pid)).collect();
+        if fresh.is_empty() {
+            break;
+        }
+        rows.extend(fresh.into_iter().filter_map(|pid| row(pid, since)));
+    }
+    rows
 }
 
 /// The table's row of a pid, without what its environment tells when it started before `since`. None when there is no
