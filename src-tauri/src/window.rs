@@ -86,6 +86,7 @@ pub fn open(app: &AppHandle, data: &std::path::Path) -> tauri::Result<WebviewWin
         .inner_size(place.width, place.height)
         .min_inner_size(place::MIN_WIDTH, place::MIN_HEIGHT)
         .maximized(place.maximized)
+        .data_directory(data.join("page"))
         .on_navigation(|url| url.scheme() == "tauri" || url.host_str() == Some("tauri.localhost"))
         .on_new_window(|_, _| tauri::webview::NewWindowResponse::Deny)
         .on_page_load(|window, payload| {

@@ -1,0 +1,191 @@
+//! A desktop of the test's own: a virtual display, a session bus, a notification service that can click, and the real
+//! program in it, driven through WebDriver.
+
+use super::page::Page;
+use super::{Place, until};
+use fantoccini::{Client, ClientBuilder};
+use serde_json::json;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use zbus::object_server::SignalEmitter;
+use zbus::zvariant::OwnedValue;
+
+/// A notification as the service was asked to show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    pub id: u32,
+    pub replaces: u32,
+    pub title: String,
+    pub body: String,
+}
+
+type Board = Arc<Mutex<Vec<Shown>>>;
+
+struct Service {
+    shown: Board,
+}
+
+#[zbus::interface(name = "org.freedesktop.Notifications")]
+impl Service {
+    #[expect(clippy::too_many_arguments, reason = "the service's own signature")]
+    fn notify(
+        &self,
+        _app: String,
+        replaces: u32,
+        _icon: String,
+        title: String,
+        body: String,
+        _actions: Vec<String>,
+        _hints: std::collections::HashMap<String, OwnedValue>,
+        _timeout: i32,
+    ) -> u32 {
+        let mut shown = self.shown.lock().unwrap();
+        let id = u32::try_from(shown.len()).unwrap() + 1;
+        shown.push(Shown { id, replaces, title, body });
+        id
+    }
+
+    fn close_notification(&self, _id: u32) {}
+
+    fn get_capabilities(&self) -> Vec<String> {
+        ["body", "actions"].map(str::to_owned).into()
+    }
+
+    fn get_server_information(&self) -> (String, String, String, String) {
+        ("test".to_owned(), "test".to_owned(), "1".to_owned(), "1.2".to_owned())
+    }
+
+    #[zbus(signal)]
+    async fn action_invoked(emitter: &SignalEmitter<'_>, id: u32, action: &str) -> zbus::Result<()>;
+}
+
+/// A process of the desktop, ended with it.
+struct Part(Child);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The desktop.
+pub struct Desk {
+    display: String,
+    bus: String,
+    shown: Board,
+    service: Option<zbus::Connection>,
+    _parts: Vec<Part>,
+}
+
+/// The program in it.
+pub struct Window {
+    pub page: Page,
+    client: Client,
+    _driver: Part,
+}
+
+fn part(program: &str, args: &[&str]) -> (Part, BufReader<std::process::ChildStdout>) {
+    let mut child = Command::new(program)
+        .args(args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{program}: {error}. `make test` installs what the tests need."));
+    let out = BufReader::new(child.stdout.take().unwrap());
+    (Part(child), out)
+}
+
+fn first_line(out: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    line.trim().to_owned()
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+impl Desk {
+    /// A desktop, with a notification service if it is to have one.
+    pub async fn new(notifications: bool) -> Self {
+        let (screen, mut out) = part("Xvfb", &["-displayfd", "1", "-screen", "0", "1400x900x24", "-nolisten", "tcp"]);
+        let display = format!(":{}", first_line(&mut out));
+        let (daemon, mut out) = part("dbus-daemon", &["--session", "--nofork", "--print-address=1"]);
+        let bus = first_line(&mut out);
+        let shown = Board::default();
+        let service = if notifications {
+            let served = Service { shown: shown.clone() };
+            let address: &str = &bus;
+            let connection = zbus::connection::Builder::address(address)
+                .unwrap()
+                .name("org.freedesktop.Notifications")
+                .unwrap()
+                .serve_at("/org/freedesktop/Notifications", served)
+                .unwrap()
+                .build()
+                .await
+                .unwrap();
+            Some(connection)
+        } else {
+            None
+        };
+        Self { display, bus, shown, service, _parts: vec![screen, daemon] }
+    }
+
+    /// Opens the window of the program in this place.
+    pub async fn open(&self, place: &Place) -> Window {
+        let (port, native) = (free_port().to_string(), free_port().to_string());
+        let driver = driver();
+        let child = Command::new(&driver)
+            .args(["--port", &port, "--native-port", &native])
+            .envs([("DISPLAY", self.display.as_str()), ("DBUS_SESSION_BUS_ADDRESS", self.bus.as_str())])
+            .envs([("COPPICE_DATA", place.data()), ("COPPICE_CONFIG", place.config())])
+            .envs([("HOME", place.work()), ("NO_AT_BRIDGE", "1".into())])
+            .env_remove("WAYLAND_DISPLAY")
+            .current_dir(place.work())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}. `make test` builds it.", driver.display()));
+        let driver = Part(child);
+        until("the driver listens", || std::net::TcpStream::connect(format!("127.0.0.1:{port}")).ok());
+        let mut capabilities = serde_json::Map::new();
+        capabilities.insert("tauri:options".into(), json!({ "application": env!("CARGO_BIN_EXE_coppice") }));
+        let client = ClientBuilder::new(Default::default());
+        let client = {
+            let mut client = client;
+            client.capabilities(capabilities);
+            client
+        };
+        let client = client.connect(&format!("http://127.0.0.1:{port}")).await.unwrap();
+        Window { page: Page::new(client.clone()), client, _driver: driver }
+    }
+
+    /// What was shown so far.
+    pub fn shown(&self) -> Vec<Shown> {
+        self.shown.lock().unwrap().clone()
+    }
+
+    /// Clicks on a notification.
+    pub async fn click(&self, id: u32) {
+        let emitter = SignalEmitter::new(self.service.as_ref().unwrap(), "/org/freedesktop/Notifications").unwrap();
+        Service::action_invoked(&emitter, id, "default").await.unwrap();
+    }
+}
+
+fn driver() -> PathBuf {
+    let built = super::project().join(".cache/bin/tauri-driver");
+    if built.exists() { built } else { "tauri-driver".into() }
+}
+
+impl Window {
+    /// Ends the program as its driver does, and waits until it is gone.
+    pub async fn close(self) {
+        // The program is what ends: that its answer is lost is no failure.
+        let _ = self.client.close().await;
+    }
+}

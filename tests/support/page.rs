@@ -1,0 +1,111 @@
+//! What a person sees and does in the window: things are found by their role and name.
+
+use super::{PATIENCE, project};
+use fantoccini::key::Key;
+use fantoccini::{Client, Locator, elements::Element};
+use std::time::{Duration, Instant};
+
+/// The page of the window.
+pub struct Page {
+    client: Client,
+}
+
+impl Page {
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// The element that this XPath finds, as soon as it is there and can be seen.
+    pub async fn find(&self, xpath: &str) -> Element {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            for found in self.client.find_all(Locator::XPath(xpath)).await.unwrap_or_default() {
+                if found.is_displayed().await.unwrap_or(false) {
+                    return found;
+                }
+            }
+            if Instant::now() > end {
+                self.shoot("lost").await;
+                panic!("not to be seen: {xpath}\n{}", self.text().await);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Waits until the page says this somewhere.
+    pub async fn sees(&self, text: &str) {
+        let end = Instant::now() + PATIENCE;
+        while !self.text().await.contains(text) {
+            if Instant::now() > end {
+                self.shoot("lost").await;
+                panic!("the page does not say {text:?}:\n{}", self.text().await);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// All words of the page.
+    pub async fn text(&self) -> String {
+        let script = "return document.body.innerText";
+        match self.client.execute(script, Vec::new()).await {
+            Ok(text) => text.as_str().unwrap_or_default().to_owned(),
+            Err(error) => format!("({error})"),
+        }
+    }
+
+    /// Presses the button of this name.
+    pub async fn press(&self, name: &str) {
+        let button =
+            self.find(&format!("//button[@aria-label={0} or contains(normalize-space(.), {0})]", quoted(name)));
+        button.await.click().await.unwrap();
+    }
+
+    /// Types into the box whose name begins like this.
+    pub async fn write(&self, name: &str, text: &str) {
+        let area = self.find(&format!("//textarea[starts-with(@aria-label, {})]", quoted(name))).await;
+        area.click().await.unwrap();
+        area.send_keys(text).await.unwrap();
+    }
+
+    /// Presses Enter in the box whose name begins like this.
+    pub async fn enter(&self, name: &str) {
+        let area = self.find(&format!("//textarea[starts-with(@aria-label, {})]", quoted(name))).await;
+        area.send_keys(&Key::Enter.to_string()).await.unwrap();
+    }
+
+    /// The row of the tree that says this.
+    pub async fn row(&self, text: &str) -> Element {
+        self.find(&format!("//*[@role='treeitem'][contains(normalize-space(.), {})]", quoted(text))).await
+    }
+
+    /// The title of the session that is open.
+    pub async fn title(&self) -> String {
+        self.find("//*[@id='open-title']").await.text().await.unwrap()
+    }
+
+    /// Waits until the session of this title is open.
+    pub async fn shows(&self, title: &str) {
+        self.find(&format!("//*[@id='open-title'][contains(normalize-space(.), {})]", quoted(title))).await;
+    }
+
+    /// Keeps a picture of the window in both themes.
+    pub async fn shoot(&self, name: &str) {
+        let dir =
+            std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| project().join("target"), Into::into).join("journeys");
+        std::fs::create_dir_all(&dir).unwrap();
+        for theme in ["light", "dark"] {
+            let script = "document.documentElement.dataset.theme = arguments[0]";
+            let themed = self.client.execute(script, vec![theme.into()]).await;
+            let picture = self.client.screenshot().await;
+            // A picture helps whoever looks for the cause; the journey does not hang on it.
+            if let (Ok(_), Ok(picture)) = (themed, picture) {
+                std::fs::write(dir.join(format!("{name}-{theme}.png")), picture).unwrap();
+            }
+        }
+    }
+}
+
+fn quoted(text: &str) -> String {
+    assert!(!text.contains('\''), "no apostrophes in names that are looked for");
+    format!("'{text}'")
+}
