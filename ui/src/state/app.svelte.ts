@@ -175,6 +175,7 @@ export class AppState {
         const tree = await call("tree", {});
         for (const view of tree.sessions) if (!this.sessions.has(view.id)) this.branches.put(view);
         for (const task of tree.tasks) if (!this.tasks.has(task.id)) this.branches.putTask(task);
+        this.branches.tell();
         this.ready = true;
       }),
       this.#try(async () => {
@@ -333,6 +334,7 @@ export class AppState {
   }
 
   #changed(): void {
+    this.branches.tell();
     this.clock.run(this.running > 0);
     const needs = this.needsYou;
     document.title = needs > 0 ? `(${needs}) Coppice` : "Coppice";
