@@ -274,7 +274,11 @@ describe("the window", () => {
       if (cmd === "tree") throw new Error("The store is held by another process.");
       return answer(cmd, args);
     });
-    render(App, { app: new AppState() });
+    const app = new AppState();
+    render(App, { app });
     expect(await screen.findByText("The store is held by another process.")).toBeTruthy();
+    host.call.mockImplementation(async (cmd: string, args: Record<string, unknown>) => answer(cmd, args));
+    await userEvent.click(screen.getByRole("button", { name: "Try again" }));
+    await waitFor(() => expect([app.openId, app.problem]).toEqual(["root", null]));
   });
 });

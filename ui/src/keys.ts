@@ -1,5 +1,6 @@
 // The keyboard of the window: one table for what is done and for the sheet that tells it.
 
+import { MAC } from "./platform";
 import type { AppState } from "./state/app.svelte";
 import type { Room } from "./state/room.svelte";
 import type { Target } from "./state/stops.svelte";
@@ -80,11 +81,9 @@ export const SHEET: ReadonlyArray<{ where: string; bindings: readonly Binding[] 
   },
 ];
 
-const MAC = /Mac|iPhone|iPad/.test(navigator.platform);
-
 /** The name of a key press, as the tables spell it. */
 export function nameOf(event: KeyboardEvent): string {
-  const main = event.metaKey && MAC ? "Ctrl" : event.ctrlKey ? "Ctrl" : "";
+  const main = (MAC ? event.metaKey : event.ctrlKey) ? "Ctrl" : "";
   const key =
     event.code === "Period"
       ? "."

@@ -92,10 +92,12 @@ struct Inner {
 struct Live {
     session: SessionId,
     marker: String,
-    /// The pid of the guard, which is also the number of its group.
-    pid: u32,
+    /// The guard; its pid is also the number of its group.
+    id: Identity,
     seen: Mutex<BTreeMap<Identity, bool>>,
     exit: watch::Sender<Option<Exit>>,
+    /// What lived when the first process had exited.
+    left: Mutex<Vec<ReceiptProcess>>,
     gone: watch::Sender<bool>,
     /// Asks for a look at once: something was ended.
     nudge: Notify,
@@ -182,9 +184,10 @@ impl Processes {
         let live = Arc::new(Live {
             session: plan.session,
             marker: marker.clone(),
-            pid,
+            id,
             seen: Mutex::new(BTreeMap::from([(id, SEES_PROCESSES)])),
             exit: watch::Sender::new(None),
+            left: Mutex::default(),
             gone: watch::Sender::new(false),
             nudge: Notify::new(),
         });
@@ -226,7 +229,7 @@ impl Processes {
             ..Target::default()
         };
         for live in lock(&self.inner.live).iter().filter(|live| sessions.contains(&live.session)) {
-            target.groups.push(live.pid);
+            target.groups.push(live.id.pid);
             target.seen.extend(lock(&live.seen).iter());
         }
         target
@@ -236,7 +239,7 @@ impl Processes {
 impl Tree {
     /// The pid of the first process.
     pub fn pid(&self) -> u32 {
-        self.live.pid
+        self.live.id.pid
     }
 
     /// Waits until the first process has exited. Others of the tree may live on.
@@ -246,6 +249,11 @@ impl Tree {
             let exit = live.exit.subscribe().wait_for(Option::is_some).await.map(|exit| *exit);
             exit.ok().flatten().ok_or_else(|| Error::new(Code::Internal, "The end of a command was not observed."))
         }
+    }
+
+    /// The processes that lived when the first process had just exited; none before.
+    pub fn left_behind(&self) -> Vec<ReceiptProcess> {
+        lock(&self.live.left).clone()
     }
 
     /// Takes the output out, so that it can be read while the tree is waited for or ended.
@@ -278,18 +286,19 @@ impl Live {
     fn target(&self) -> Target {
         Target {
             markers: BTreeSet::from([self.marker.clone()]),
-            groups: vec![self.pid],
+            since: self.id.started,
+            groups: vec![self.id.pid],
             seen: lock(&self.seen).clone(),
             ..Target::default()
         }
     }
 
     /// What of the tree lives now, the guard apart; remembered for a later end.
-    async fn look(self: &Arc<Self>) -> usize {
+    async fn look(self: &Arc<Self>) -> Vec<Identity> {
         let live = self.clone();
         Scope::blocking(move || {
             let mut target = live.target();
-            let left = target.look_for_commands().len();
+            let left = target.look_for_commands();
             lock(&live.seen).extend(target.seen);
             left
         })
@@ -358,12 +367,12 @@ async fn attend(inner: Arc<Inner>, live: Arc<Live>, mut child: guard::Child, lin
         Some(exit) => exit,
         None => child.wait().await.map_or(Exit { code: None, signal: None }, observed),
     };
-    // The first look also learns which processes are guards, before any of them goes.
+    // The look also learns which processes are guards, before any of them goes.
     let mut left = live.look().await;
+    lock(&live.left).extend(left.iter().map(|id| id.receipt(false)));
     live.exit.send_replace(Some(exit));
     let mut pause = FIRST_PAUSE;
-    // Two looks that find nothing: processes are made while the table is read.
-    while SEES_PROCESSES && (left > 0 || live.look().await > 0) {
+    while SEES_PROCESSES && !left.is_empty() {
         live.rest(&mut pause).await;
         left = live.look().await;
     }
@@ -373,6 +382,7 @@ async fn attend(inner: Arc<Inner>, live: Arc<Live>, mut child: guard::Child, lin
         end::end(live.target(), &[], Duration::ZERO).await;
     }
     pause = FIRST_PAUSE;
+    // The second look, which also sees what was made during the first.
     while !inner.settle(&live).await {
         live.rest(&mut pause).await;
     }

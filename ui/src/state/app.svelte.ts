@@ -49,10 +49,12 @@ export class AppState {
   #since: number;
   #seq: number | null = null;
   #watching = 0;
+  #shape = 0;
   #back: SessionId[] = [];
   #forward: SessionId[] = [];
 
   constructor() {
+    this.look.show();
     this.#since = recall<number>("since", 0);
     if (this.#since === 0) {
       this.#since = Date.now();
@@ -159,15 +161,21 @@ export class AppState {
 
   /** Reads the tree and what is configured, follows what changes, and opens what was open. */
   async start(): Promise<void> {
-    this.look.show();
     document.addEventListener("visibilitychange", () => this.#look());
     addEventListener("pagehide", () => this.#look());
-    await this.#watch(null, null);
+    await this.read();
+  }
+
+  /** Reads all anew; what `start` does, and what is tried again after it failed. */
+  async read(): Promise<void> {
+    this.problem = null;
+    await this.#watch(this.openId, this.store);
     const read = [
       this.#try(async () => {
         const tree = await call("tree", {});
         for (const view of tree.sessions) if (!this.sessions.has(view.id)) this.branches.put(view);
         for (const task of tree.tasks) if (!this.tasks.has(task.id)) this.branches.putTask(task);
+        this.branches.tell();
         this.ready = true;
       }),
       this.#try(async () => {
@@ -245,7 +253,7 @@ export class AppState {
     if (frame.status !== null) this.status = frame.status === "" ? null : frame.status;
     store?.apply(frame);
     const open = this.session;
-    if (open !== null && store?.id === open.id && !lives(open.state)) store.settle();
+    if (open !== null && store?.id === open.id && !lives(open.state) && open.state !== "unverified") store.settle();
     this.#changed();
   }
 
@@ -275,12 +283,15 @@ export class AppState {
     const old = this.sessions.get(view.id);
     this.branches.put(view);
     if (lives(view.state)) this.clock.sign(view.id);
-    if (old === undefined) return;
+    if (old === undefined) {
+      if (view.id === this.openId) this.tree.reveal(view.id);
+      return;
+    }
     if (old.needs_you < view.needs_you && view.state === "waiting") this.live.say(`${view.title} needs you.`);
     if (view.id === this.openId && lives(old.state) && !lives(view.state)) {
       this.live.say(`${view.title}: ${view.state === "idle" ? "the turn ended" : view.state}.`);
     }
-    if (view.id === this.openId) this.#look();
+    if (view.id === this.openId && view.ended_at !== old.ended_at) this.#look();
   }
 
   #remove(id: SessionId): void {
@@ -323,10 +334,13 @@ export class AppState {
   }
 
   #changed(): void {
+    this.branches.tell();
     this.clock.run(this.running > 0);
     const needs = this.needsYou;
     document.title = needs > 0 ? `(${needs}) Coppice` : "Coppice";
-    this.stops.changed();
+    // What streams changes nothing that a stop would end.
+    if (this.branches.shape !== this.#shape) this.stops.changed();
+    this.#shape = this.branches.shape;
   }
 
   /** The person sees the open session now. */

@@ -36,6 +36,7 @@ export class Branches {
   /** Changes when the list of rows may change: something came, went, began or ended. */
   shape = $state(0);
 
+  #changed = false;
   #children = new Map<SessionId | null, SessionId[]>();
   #commands = new Map<SessionId, TaskId[]>();
 
@@ -78,6 +79,12 @@ export class Branches {
     return all;
   }
 
+  /** Tells those who follow `shape` once about all that was put and removed before. */
+  tell(): void {
+    if (this.#changed) this.shape += 1;
+    this.#changed = false;
+  }
+
   put(view: SessionView): void {
     const old = this.sessions.get(view.id);
     if (old !== undefined && old.last_n > view.last_n) return;
@@ -93,7 +100,7 @@ export class Branches {
     add(grown, ownSum(view), 1);
     if (old !== undefined) add(grown, ownSum(old), -1);
     this.#grow(view.id, grown);
-    if (old === undefined || old.state !== view.state || old.live_below !== view.live_below) this.shape += 1;
+    if (old === undefined || old.state !== view.state || old.live_below !== view.live_below) this.#changed = true;
   }
 
   putTask(view: TaskView): void {
@@ -104,7 +111,7 @@ export class Branches {
     if (old === undefined && view.child === null) {
       this.#insert(this.#commands, view.owner, view.id, (id) => this.tasks.get(id)?.started_at ?? 0);
     }
-    if (old === undefined || old.status !== view.status) this.shape += 1;
+    if (old === undefined || old.status !== view.status) this.#changed = true;
   }
 
   remove(id: SessionId): void {
@@ -121,7 +128,7 @@ export class Branches {
     siblings?.splice(siblings.indexOf(id), 1);
     this.sums.delete(id);
     this.sessions.delete(id);
-    this.shape += 1;
+    this.#changed = true;
   }
 
   #insert<K, V>(into: Map<K, V[]>, under: K, id: V, at: (id: V) => number): void {

@@ -20,7 +20,10 @@ export class Stops {
   /** The last receipt, kept until the next. */
   last = $state.raw<Stopped | null>(null);
   underWay = $state.raw<readonly UnderWay[]>([]);
+  /** Why a stop failed. */
   problem = $state<string | null>(null);
+  /** Why it cannot be told what the verbs would end. */
+  blind = $state<string | null>(null);
 
   #branches: Branches;
   #say: (sentence: string) => void;
@@ -128,10 +131,14 @@ export class Stops {
         this.preview({ what: "branch", id: of }),
         this.preview({ what: "everything" }),
       ]);
-      if (asked === this.#asked && of === this.#of) this.previews = { turn, branch, everything };
+      if (asked !== this.#asked || of !== this.#of) return;
+      this.previews = { turn, branch, everything };
+      this.blind = null;
     } catch (error) {
       // The verbs stay usable without their previews; the reason stands beside them.
-      if (asked === this.#asked) this.problem = error instanceof HostError ? error.message : String(error);
+      if (asked !== this.#asked) return;
+      this.previews = {};
+      this.blind = error instanceof HostError ? error.message : String(error);
     }
   }
 }

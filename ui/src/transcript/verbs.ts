@@ -3,6 +3,7 @@
 import { clock, count, took } from "../format";
 import type { IconName } from "../icons/names";
 import { bytes } from "../text/format";
+import { byWords } from "../tree/words";
 import type { Receipt, TaskStatus, ToolRow } from "../wire";
 
 /** How a tool is spoken of. */
@@ -104,47 +105,11 @@ export const ENDED: Readonly<Record<TaskStatus, string>> = {
   interrupted: "Interrupted",
 };
 
-/** Who stopped something. */
-export const BY: Readonly<Record<NonNullable<Receipt["by"]>, string>> = {
-  person: "by you",
-  parent: "by its parent",
-  owner: "by its owner",
-  limit: "by a limit",
-  runtime: "by Coppice",
-};
-
 /** A receipt in one line: who, and how many processes were seen gone. */
 export function receiptLine(receipt: Receipt): string {
   const gone = receipt.processes.filter((process) => process.gone).length;
-  const parts = receipt.by === null ? [] : [BY[receipt.by]];
+  const parts = receipt.by === null ? [] : [byWords(receipt.by)];
   if (receipt.processes.length > 0) parts.push(`${gone} of ${receipt.processes.length} gone`);
   if (receipt.unconfirmed.length > 0) parts.push(`${receipt.unconfirmed.length} unconfirmed`);
   return parts.join(" · ");
-}
-
-/** A receipt as proof, line by line; `sure` is false for what could not be confirmed. */
-export function proof(receipt: Receipt): { words: string; sure: boolean; pids?: string }[] {
-  const lines: { words: string; sure: boolean; pids?: string }[] = [];
-  const ended = receipt.ended.length;
-  lines.push({
-    words: ended === 1 ? `Asked to end, gone in ${took(receipt.ms)}` : `${ended} ended in ${took(receipt.ms)}`,
-    sure: true,
-  });
-  const all = receipt.processes;
-  const gone = all.filter((process) => process.gone);
-  if (all.length > 0) {
-    const pids = all
-      .slice(0, 40)
-      .map((process) => String(process.pid))
-      .join(" ");
-    lines.push({
-      words: `${gone.length} of ${count(all.length, "process", "processes")} seen gone`,
-      sure: gone.length === all.length,
-      pids,
-    });
-  }
-  if (receipt.kept.length > 0) lines.push({ words: `${receipt.kept.length} below untouched`, sure: true });
-  for (const open of receipt.unconfirmed) lines.push({ words: open, sure: false });
-  if (receipt.unconfirmed.length === 0) lines.push({ words: "Nothing left to confirm", sure: true });
-  return lines;
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { aSession, aTask } from "../test/views";
 import type { Party, SessionView } from "../wire";
-import { ageOf, commandLine, figureOf, lineOf } from "./words";
+import { ageOf, commandLine, figureOf, lineOf, titleOf } from "./words";
 
 const MIN = 60_000;
 const NOW = new Date(2026, 10, 18, 12, 0).getTime();
@@ -61,4 +61,9 @@ describe("the figures of a row", () => {
       "",
     ]);
   });
+});
+
+it("what models wrote is shown as one line of plain words", () => {
+  const view = aSession("s", { state: "running", title: "a\n\u202eb\u001b[31mc", detail: "one\ntwo\u2066" });
+  expect([titleOf(view), lineOf(view, null, true, NOW).rest]).toEqual(["a bc", "one two"]);
 });

@@ -2,6 +2,7 @@
 
 import { day, elapsed, STATE_WORDS, tokens } from "../format";
 import { lives, type Sum, settled } from "../state/branch.svelte";
+import { oneLine } from "../text/clean";
 import type { Party, SessionState, SessionView, TaskView } from "../wire";
 
 /** The second line: a state word that may be coloured, what follows it, and what the branch does. */
@@ -17,10 +18,18 @@ export type Line = {
   needs: string;
 };
 
+const MOST_TITLE = 300;
+
 const TONED: ReadonlySet<SessionState> = new Set(["waiting", "failed", "interrupted"]);
 
+/** Titles come from models too: they are shown as one line of plain words. */
 export function titleOf(view: SessionView): string {
-  return view.title || view.label || "New session";
+  return oneLine(view.title, MOST_TITLE) || oneLine(view.label ?? "", MOST_TITLE) || "New session";
+}
+
+/** A command as one line. */
+export function commandOf(task: TaskView): string {
+  return oneLine(task.label, MOST_TITLE);
 }
 
 export function lineOf(view: SessionView, killedBy: Party | null, expanded: boolean, now: number): Line {
@@ -28,7 +37,12 @@ export function lineOf(view: SessionView, killedBy: Party | null, expanded: bool
   const sayBelow = !(lives(state) && expanded);
   const needs = view.needs_you - (state === "waiting" ? 1 : 0);
   return {
-    word: state === "running" ? "" : state === "killed" ? stoppedBy(killedBy, view.detail) : STATE_WORDS[state],
+    word:
+      state === "running"
+        ? ""
+        : state === "killed"
+          ? stoppedBy(killedBy, oneLine(view.detail, MOST_TITLE))
+          : STATE_WORDS[state],
     tone: TONED.has(state) ? state : null,
     rest: restOf(view, now),
     below: sayBelow && view.live_below > 0 ? `${view.live_below} run below` : "",
@@ -37,7 +51,8 @@ export function lineOf(view: SessionView, killedBy: Party | null, expanded: bool
 }
 
 function restOf(view: SessionView, now: number): string {
-  const { state, detail } = view;
+  const { state } = view;
+  const detail = oneLine(view.detail, MOST_TITLE);
   if (state === "running") return detail || "running";
   if (state === "unverified") return detail || `no sign for ${elapsed(now - view.last_sign_at)}`;
   if (state === "interrupted") return detail || "can resume";
@@ -74,7 +89,8 @@ export function commandLine(task: TaskView): Line {
       : task.status === "killed"
         ? stoppedBy(task.killed_by, task.detail ?? "")
         : STATE_WORDS[task.status];
-  const rest = task.status === "running" ? task.detail || "running" : (task.detail ?? "");
+  const detail = oneLine(task.detail ?? "", MOST_TITLE);
+  const rest = task.status === "running" ? detail || "running" : detail;
   const said = rest.toLowerCase().startsWith(word.split(" ")[0] ?? "") && word !== "";
   return { word, tone: TONED.has(task.status) ? task.status : null, rest: said ? "" : rest, below: "", needs: "" };
 }

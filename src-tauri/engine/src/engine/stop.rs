@@ -89,9 +89,8 @@ impl Engine {
                 let session = find(id)?;
                 let mut plan = Plan::new("turn", &session.title, vec![id.clone()]);
                 plan.end_turn(&self.0, session, "turn");
-                let below = below(&sessions, id);
-                plan.receipt.kept = items(&sessions, &live, &below);
-                plan.receipt.kept.retain(|item| item.kind != "turn" || item.id != id.as_str());
+                plan.receipt.kept = items(&sessions, &live, &below(&sessions, id));
+                plan.receipt.kept.retain(|item| item.id != id.as_str());
                 Ok(plan)
             }
             Target::Branch(id) => {

@@ -14,11 +14,12 @@ use tokio::time::Instant;
 /// How long force is applied and the end is looked for.
 const FORCE: Duration = Duration::from_secs(5);
 
-/// The pause between two looks.
+/// The pause between two looks: after one that found something, and after one that did not.
 const PAUSE: Duration = Duration::from_millis(15);
+const QUIET_PAUSE: Duration = Duration::from_millis(3);
 
 /// How many looks in a row have to find nothing.
-const LOOKS: usize = 2;
+const LOOKS: usize = 3;
 
 /// How often in a row everything is frozen before it is killed, when new processes keep coming.
 const FREEZES: usize = 10;
@@ -33,9 +34,8 @@ pub(super) async fn end(mut target: Target, trees: &[Arc<Live>], grace: Duration
         let left;
         (target, asked, left) = Scope::blocking(move || ask(target, asked)).await;
         quiet = if left { 0 } else { quiet + 1 };
-        if left {
-            tokio::time::sleep_until(polite_until.min(Instant::now() + PAUSE)).await;
-        }
+        let pause = if left { PAUSE } else { QUIET_PAUSE };
+        tokio::time::sleep(pause).await;
     }
     let forced;
     (target, forced) = strike_down(target, false).await;
@@ -82,9 +82,7 @@ async fn strike_down(mut target: Target, guards: bool) -> (Target, bool) {
         (target, any) = Scope::blocking(move || blow(target, guards)).await;
         met |= any;
         quiet = if any { 0 } else { quiet + 1 };
-        if any {
-            tokio::time::sleep(PAUSE).await;
-        }
+        tokio::time::sleep(if any { PAUSE } else { QUIET_PAUSE }).await;
     }
     (target, met)
 }
@@ -126,7 +124,7 @@ impl Processes {
             }
         }
         let store = format!("{}:", inner.store);
-        for row in Scope::blocking(|| table::snapshot(&[])).await {
+        for row in Scope::blocking(|| table::snapshot(&[], 0)).await {
             if let Some(marker) = row.marker.filter(|marker| marker.starts_with(&store)) {
                 cases.entry(marker.clone()).or_insert_with(|| {
                     let Identity { pid, started } = row.id;

@@ -17,6 +17,16 @@ const TICK_MS: i64 = 10;
 /// How far two readings of one start time may lie apart: the clock of the boot is corrected while the system runs.
 const START_TOLERANCE_MS: i64 = 2000;
 
+/// How often the table is listed for one look, at most.
+#[cfg(target_os = "linux")]
+const LISTINGS: usize = 12;
+
+/// How long the exchange of a program is waited out: looks, and the pause between them.
+#[cfg(target_os = "linux")]
+const EXCHANGE_LOOKS: usize = 20;
+#[cfg(target_os = "linux")]
+const EXCHANGE_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
+
 /// A process beyond doubt: a pid alone is reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Identity {
@@ -55,6 +65,8 @@ pub(super) struct Target {
     pub markers: BTreeSet<String>,
     /// Beginnings of markers.
     pub prefixes: Vec<String>,
+    /// What started earlier, in ticks since boot, does not belong to it and is not looked into.
+    pub since: u64,
     /// Process groups. A group counts only while a process in it is known otherwise: its number may be reused.
     pub groups: Vec<u32>,
     /// Processes that were seen in it, and whether each is a guard.
@@ -69,7 +81,7 @@ impl Target {
     /// Looks for everything of the target that lives now, and remembers it. Answers what lives, and of each whether it
     /// is a guard.
     pub fn look(&mut self) -> Vec<(Identity, bool)> {
-        let rows = snapshot(&self.groups);
+        let rows = snapshot(&self.groups, self.since);
         let mut living = Vec::new();
         for row in self.members(&rows) {
             let guard = self.seen.entry(row.id).or_insert(row.guard.unwrap_or(false));
@@ -130,7 +142,7 @@ fn own_line(rows: &[Row]) -> BTreeSet<u32> {
 
 /// Looks again at a process that was told of earlier: it is gone when no process of this pid started then.
 pub(super) fn look_again(process: ReceiptProcess) -> ReceiptProcess {
-    let alive = row(process.pid).is_some_and(|row| {
+    let alive = row(process.pid, u64::MAX).is_some_and(|row| {
         !row.dead && row.id.receipt(false).started_at.abs_diff(process.started_at) <= START_TOLERANCE_MS.unsigned_abs()
     });
     ReceiptProcess { gone: !alive, ..process }
@@ -138,12 +150,12 @@ pub(super) fn look_again(process: ReceiptProcess) -> ReceiptProcess {
 
 /// Whether exactly this process lives.
 pub(super) fn lives(id: Identity) -> bool {
-    row(id.pid).is_some_and(|row| row.id == id && !row.dead)
+    row(id.pid, u64::MAX).is_some_and(|row| row.id == id && !row.dead)
 }
 
 /// The identity of the process that has this pid now.
 pub(super) fn identify(pid: u32) -> Option<Identity> {
-    row(pid).map(|row| row.id)
+    row(pid, u64::MAX).map(|row| row.id)
 }
 
 #[cfg(target_os = "linux")]
@@ -174,15 +186,28 @@ pub(super) fn command_line(pid: u32) -> String {
     crate::tool::cut(words.join(" ").trim(), 200).to_owned()
 }
 
+/// The table as it is now. The system lists pids many at a time, so what starts while the listed ones are read is listed
+/// anew, until nothing new appears: else a process that hands over to the next all the time would never be met.
 #[cfg(target_os = "linux")]
-pub(super) fn snapshot(_groups: &[u32]) -> Vec<Row> {
-    let Ok(folder) = std::fs::read_dir("/proc") else { return Vec::new() };
-    folder.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter_map(row).collect()
+pub(super) fn snapshot(_groups: &[u32], since: u64) -> Vec<Row> {
+    let mut known = BTreeSet::new();
+    let mut rows = Vec::new();
+    for _ in 0..LISTINGS {
+        let Ok(folder) = std::fs::read_dir("/proc") else { break };
+        let pids = folder.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let fresh: Vec<u32> = pids.filter(|pid| known.insert(*pid)).collect();
+        if fresh.is_empty() {
+            break;
+        }
+        rows.extend(fresh.into_iter().filter_map(|pid| row(pid, since)));
+    }
+    rows
 }
 
-/// The table's row of a pid. None when there is none: processes end while they are looked at.
+/// The table's row of a pid, without what its environment tells when it started before `since`. None when there is no
+/// such process: processes end while they are looked at.
 #[cfg(target_os = "linux")]
-fn row(pid: u32) -> Option<Row> {
+fn row(pid: u32, since: u64) -> Option<Row> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     // The name stands in parentheses and may itself hold spaces and parentheses; what follows the last one is regular.
     let end = stat.iter().rposition(|byte| *byte == b')')?;
@@ -191,13 +216,13 @@ fn row(pid: u32) -> Option<Row> {
     let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
     let small = |index: usize| number(index).and_then(|number| u32::try_from(number).ok());
     let dead = matches!(*fields.first()?, "Z" | "X" | "x");
-    // Other users' environments cannot be read, and are not ours.
-    let environment = if dead { Vec::new() } else { std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default() };
+    let started = number(19)?;
+    let environment = if dead || started < since { Vec::new() } else { environment(pid) };
     let variable = |name: &str| {
         environment.split(|byte| *byte == 0).find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
     };
     Some(Row {
-        id: Identity { started: number(19)?, pid },
+        id: Identity { started, pid },
         parent: small(1)?,
         group: small(2).unwrap_or(0),
         dead,
@@ -206,20 +231,39 @@ fn row(pid: u32) -> Option<Row> {
     })
 }
 
+/// The environment that a process was started with. It is not there for a moment while a program takes the place of
+/// another; a process that starts programs without pause would be out of sight then, so the moment is waited out. Other
+/// users' environments cannot be read, and are not ours.
+#[cfg(target_os = "linux")]
+fn environment(pid: u32) -> Vec<u8> {
+    for _ in 0..EXCHANGE_LOOKS {
+        let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else { return Vec::new() };
+        let exchanged = environment.is_empty()
+            && std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.is_empty())
+            // A thread of the kernel has neither, ever, and no program.
+            && std::fs::read_link(format!("/proc/{pid}/exe")).is_ok();
+        if !exchanged {
+            return environment;
+        }
+        std::thread::sleep(EXCHANGE_PAUSE);
+    }
+    Vec::new()
+}
+
 #[cfg(not(target_os = "linux"))]
-pub(super) fn snapshot(groups: &[u32]) -> Vec<Row> {
-    groups.iter().filter_map(|group| row(*group)).collect()
+pub(super) fn snapshot(groups: &[u32], since: u64) -> Vec<Row> {
+    groups.iter().filter_map(|group| row(*group, since)).collect()
 }
 
 /// A group stands for all its processes, under the pid of its leader.
 #[cfg(all(unix, not(target_os = "linux")))]
-fn row(pid: u32) -> Option<Row> {
+fn row(pid: u32, _since: u64) -> Option<Row> {
     rustix::process::test_kill_process_group(raw(pid)?).ok()?;
     Some(Row { id: Identity { started: 0, pid }, parent: 0, group: pid, dead: false, marker: None, guard: None })
 }
 
 #[cfg(not(unix))]
-fn row(_pid: u32) -> Option<Row> {
+fn row(_pid: u32, _since: u64) -> Option<Row> {
     None
 }
 

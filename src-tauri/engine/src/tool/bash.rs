@@ -7,8 +7,7 @@ use crate::error::Result;
 use crate::event::ReceiptProcess;
 use crate::id::TaskId;
 use crate::llm::ToolSpec;
-use crate::process::{Ended, Exit, Plan, Processes, Tree};
-use crate::scope::Scope;
+use crate::process::{Ended, Exit, Plan, Processes};
 use crate::tool::{Call, LiveOutput, Outcome, Tool, arguments, cut};
 use async_trait::async_trait;
 use serde::Deserialize;
@@ -139,8 +138,10 @@ impl Bash {
         let mut left = Vec::new();
         let mut ended = Ended::default();
         if let End::Exited(_) = end {
-            (tree, left) = look(tree).await;
+            left = tree.left_behind();
             settle_output(&mut output, &mut shown, left.is_empty()).await;
+            // What only took a moment to go is not worth a word.
+            left = self.processes.look(left).into_iter().filter(|process| !process.gone).collect();
             if left.is_empty() {
                 // Nothing is left: the tree is closed before the model may start the next.
                 tokio::time::timeout(LATE, tree.gone()).await.ok();
@@ -237,15 +238,6 @@ impl Tool for Bash {
 fn shell() -> OsString {
     let places = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/run/current-system/sw/bin/bash"];
     places.into_iter().find(|place| Path::new(place).exists()).unwrap_or("/bin/sh").into()
-}
-
-/// What lives in a tree. Reading the table of processes takes a moment, so it is done off the async threads.
-async fn look(tree: Tree) -> (Tree, Vec<ReceiptProcess>) {
-    Scope::blocking(move || {
-        let living = tree.living();
-        (tree, living)
-    })
-    .await
 }
 
 /// Takes the output that is still on its way. When a process that lives on holds the pipe, its silence is the end.

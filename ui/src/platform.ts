@@ -1,0 +1,2 @@
+/** Whether Cmd stands for Ctrl. */
+export const MAC = /Mac|iPhone|iPad/.test(navigator.platform);
