@@ -14,6 +14,7 @@ use crate::process::Processes;
 use crate::scope::Scope;
 use crate::subagent::Message;
 use crate::task::{Caller, Cause, Tasks, lock};
+use crate::tool::files::FileMemory;
 use crate::view::rows::{Context, rows};
 use crate::view::{Frame, Row, SessionView, TaskView, Tokens};
 use futures::future::join_all;
@@ -49,6 +50,7 @@ struct Inner {
     tasks: Tasks,
     agents: Agents,
     control: Control,
+    memory: FileMemory,
     models: BTreeMap<String, Result<Arc<dyn Model>>>,
     scope: Scope,
     /// Fires when the store is closed: followers end.
@@ -200,8 +202,9 @@ impl Engine {
         .await
     }
 
-    /// Sends a person's message to a child: joins its running turn, or resumes it.
-    pub async fn send(&self, child: &SessionId, text: String, key: &str) -> Result<Sent> {
+    /// Sends a person's message to a child: joins its running turn, or resumes it. With `expect` it takes that way or
+    /// is not delivered, so that what a person was told beforehand is what happens.
+    pub async fn send(&self, child: &SessionId, text: String, expect: Option<Route>, key: &str) -> Result<Sent> {
         self.once(key, async {
             let record = self.0.log.session(child).await?;
             let Some(parent) = record.parent else {
@@ -209,7 +212,7 @@ impl Engine {
             };
             folder(Path::new(&record.cwd))?;
             let parent = self.0.agents.ensure(&parent).await?;
-            let message = Message { from: Party::Person, text: text.clone(), key: Some(key.to_owned()) };
+            let message = Message { from: Party::Person, text: text.clone(), key: Some(key.to_owned()), expect };
             self.0.control.send(&parent.owner, child, message).await
         })
         .await
@@ -384,6 +387,7 @@ impl Engine {
             let sessions = self.0.log.sessions(None).await?;
             let gone: Vec<SessionId> = below(&sessions, session).into_iter().collect();
             for session in &gone {
+                self.0.memory.forget(session);
                 if let Some(agent) = self.0.agents.get(session) {
                     self.0.agents.dispose(&agent, Cause::OwnerEnded).await;
                 }

@@ -105,8 +105,11 @@ pub fn in_background(args: &Value) -> bool {
 
 /// Reads a tool's arguments, or says what is wrong with them in words the model can act on.
 pub fn arguments<T: DeserializeOwned>(args: Value) -> Result<T, Outcome> {
-    serde_json::from_value(args)
-        .map_err(|error| Outcome::fail(format!("The arguments do not fit: {error}. Correct them and call again.")))
+    serde_json::from_value(args).map_err(|error| {
+        // The error can repeat a value of any size.
+        let why = error.to_string();
+        Outcome::fail(format!("The arguments do not fit: {}. Correct them and call again.", cut(&why, 1000)))
+    })
 }
 
 /// The longest prefix of `text` of at most `max` bytes that ends on a character boundary.

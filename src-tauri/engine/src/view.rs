@@ -53,18 +53,18 @@ pub struct Tokens {
 impl Tokens {
     /// Adds one request's usage.
     pub fn add(&mut self, usage: &Usage) {
-        self.input += usage.input;
-        self.output += usage.output;
-        self.cached += usage.cached;
+        self.input = self.input.saturating_add(usage.input);
+        self.output = self.output.saturating_add(usage.output);
+        self.cached = self.cached.saturating_add(usage.cached);
         self.estimated |= usage.estimated;
         self.requests += 1;
     }
 
     /// Adds another sum.
     pub fn merge(&mut self, other: &Tokens) {
-        self.input += other.input;
-        self.output += other.output;
-        self.cached += other.cached;
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.cached = self.cached.saturating_add(other.cached);
         self.estimated |= other.estimated;
         self.requests += other.requests;
     }

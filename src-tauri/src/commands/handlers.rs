@@ -52,7 +52,7 @@ pub async fn prompt(host: &Host, args: PromptArgs) -> Answer<Prompted> {
 }
 
 pub async fn send(host: &Host, args: SendArgs) -> Answer<Sent> {
-    Ok(host.engine.send(&args.child, args.text, key(&args.key)?).await?)
+    Ok(host.engine.send(&args.child, args.text, args.expect, key(&args.key)?).await?)
 }
 
 pub async fn stop(host: &Host, args: StopArgs) -> Answer<Receipt> {

@@ -78,7 +78,8 @@ impl Engine {
             agents.clone(),
             vec![Arc::new(spawn)],
         );
-        agents.equip(tools(&folder, &config, &log, &tasks, &processes, &control));
+        let memory = FileMemory::new(vec![folder.clone()]);
+        agents.equip(tools(&memory, &config, &log, &tasks, &processes, &control));
         Ok(Self(Arc::new(Inner {
             data: folder,
             config,
@@ -88,6 +89,7 @@ impl Engine {
             tasks,
             agents,
             control,
+            memory,
             models: built,
             scope,
             closed: CancellationToken::new(),
@@ -101,14 +103,13 @@ impl Engine {
 }
 
 fn tools(
-    data: &Path,
+    memory: &FileMemory,
     config: &Config,
     log: &Log,
     tasks: &Tasks,
     processes: &Processes,
     control: &Control,
 ) -> Vec<Arc<dyn Tool>> {
-    let memory = FileMemory::new(vec![data.to_owned()]);
     let grace = config.limits.stop_grace();
     let background = Arc::new(BackgroundCommands::new(tasks.clone(), processes.clone(), grace));
     let mut tools: Vec<Arc<dyn Tool>> = vec![
@@ -116,7 +117,7 @@ fn tools(
         Arc::new(WriteFile::new(memory.clone())),
         Arc::new(EditFile::new(memory.clone())),
         Arc::new(Glob::new(memory.clone())),
-        Arc::new(Grep::new(memory)),
+        Arc::new(Grep::new(memory.clone())),
         Arc::new(Bash::new(processes.clone(), Some(background), grace)),
     ];
     let delegates = config.subagents.iter().map(|(name, instance)| -> Arc<dyn Tool> {

@@ -4,7 +4,7 @@ use super::fault::{Fault, unknown_session, unknown_task};
 use super::project::sum;
 use super::{OwedNotice, Unfinished, open};
 use crate::error::{Code, Error, Result};
-use crate::event::{Event, Recorded};
+use crate::event::{Event, Recorded, VERSION};
 use crate::id::{SessionId, TaskId};
 use crate::scope::Scope;
 use crate::view::{SessionView, TaskView, Tokens, rows::gives_rows};
@@ -205,7 +205,9 @@ pub(super) fn row_events(
     let mut page = Vec::new();
     while page.len() < limit {
         let Some(row) = rows.next()? else { break };
-        if gives_rows(row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)?) {
+        // A newer version of a known kind is shown as unknown, whatever this build does with the kind.
+        let newer = row.get::<_, u32>(5)? > VERSION;
+        if newer || gives_rows(row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)?) {
             page.push(recorded(row)?);
         }
     }

@@ -48,7 +48,7 @@ impl Tool for SendMessage {
             Ok(args) => args,
             Err(outcome) => return outcome,
         };
-        let message = Message { from: Party::Parent, text: args.message, key: None };
+        let message = Message { from: Party::Parent, text: args.message, key: None, expect: None };
         match self.0.send(&call.owner, &args.child_id, message).await {
             Ok(sent) => {
                 let text = match sent.route {
