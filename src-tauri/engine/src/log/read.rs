@@ -2,6 +2,7 @@
 
 use super::fault::{Fault, unknown_session, unknown_task};
 use super::project::sum;
+use super::writer::Gate;
 use super::{OwedNotice, Unfinished, open};
 use crate::error::{Code, Error, Result};
 use crate::event::{Event, Recorded, VERSION};
@@ -25,11 +26,12 @@ pub(super) struct Readers {
     path: PathBuf,
     places: Semaphore,
     idle: Mutex<Vec<Connection>>,
+    gate: Gate,
 }
 
 impl Readers {
-    pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, places: Semaphore::new(READERS), idle: Mutex::default() }
+    pub(super) fn new(path: PathBuf, gate: Gate) -> Self {
+        Self { path, places: Semaphore::new(READERS), idle: Mutex::default(), gate }
     }
 
     /// Answers a question from one snapshot of the store.
@@ -45,6 +47,7 @@ impl Readers {
     }
 
     fn answer<T>(&self, question: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, Fault> {
+        let _open = self.gate.read().unwrap_or_else(PoisonError::into_inner);
         let idle = self.idle().pop();
         let mut connection = match idle {
             Some(connection) => connection,
