@@ -283,7 +283,10 @@ impl Toolbox<'_> {
 fn paths(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(|line| {
         // Sizes stand before a path, line numbers behind it.
-        let line = line.trim_start_matches(|c: char| c.is_ascii_digit() || c.is_whitespace()).trim_end();
+        let line = match line.trim().split_once(' ') {
+            Some((size, path)) if size.bytes().all(|byte| byte.is_ascii_digit()) => path,
+            _ => line.trim(),
+        };
         let path = line.split(':').next().unwrap_or(line);
         let path = path.strip_prefix("./").unwrap_or(path);
         (!path.is_empty() && path.len() < 300 && words(path).next().is_some()).then_some(path)
@@ -306,4 +309,16 @@ fn is_text(path: &str) -> bool {
 /// A path as a shell takes it.
 fn quote(path: &str) -> String {
     format!("'{}'", path.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_read_from_what_tools_answer() {
+        let answer = "README.md\nsrc/\n01-intro.md\n  900 ./a b.bin\nsrc/lib.rs:12: // TODO: x\n\n...\n";
+        let found: Vec<&str> = paths(answer).collect();
+        assert_eq!(found, ["README.md", "src/", "01-intro.md", "a b.bin", "src/lib.rs"]);
+    }
 }
