@@ -327,7 +327,7 @@ fn walk(
     mut visit: impl FnMut(&DirEntry, &Path) -> Option<End>,
 ) -> Walked {
     let watch = Watch::new(call);
-    let (memory, cancel) = (memory.clone(), call.cancel.clone());
+    let memory = memory.clone();
     let entries = WalkBuilder::new(&place.real)
         .hidden(false)
         .require_git(false)
@@ -335,7 +335,7 @@ fn walk(
         .filter_entry(move |entry| {
             let left_out =
                 entry.file_name() == ".git" || MADE_UP.iter().any(|folder| entry.path() == Path::new(folder));
-            !cancel.is_cancelled() && (entry.depth() == 0 || !left_out) && !memory.is_closed(entry.path())
+            (entry.depth() == 0 || !left_out) && !memory.is_closed(entry.path())
         })
         .build();
     let mut unreadable = 0;
