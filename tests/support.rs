@@ -136,9 +136,9 @@ impl Running {
         let out = BufReader::new(child.stdout.take().unwrap());
         std::thread::spawn(move || {
             for line in out.lines() {
-                match line {
-                    Ok(line) if sender.send(line).is_ok() => {}
-                    _ => return,
+                let Ok(line) = line else { return };
+                if sender.send(line).is_err() {
+                    return;
                 }
             }
         });

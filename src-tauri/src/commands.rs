@@ -80,7 +80,11 @@ commands! {
 }
 
 fn read<T: DeserializeOwned>(args: Value) -> Result<T, Failed> {
-    let args = if args.is_null() { Value::Object(serde_json::Map::new()) } else { args };
+    let args = match args {
+        Value::Null => Value::Object(serde_json::Map::new()),
+        Value::Object(_) => args,
+        _ => return Err(Failed::bad_request("The arguments do not fit: they are an object, by name.")),
+    };
     serde_path_to_error::deserialize(args).map_err(|error| {
         let path = error.path().to_string();
         let inner = error.into_inner();

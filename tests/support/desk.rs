@@ -155,13 +155,9 @@ impl Desk {
         until("the driver listens", || std::net::TcpStream::connect(format!("127.0.0.1:{port}")).ok());
         let mut capabilities = serde_json::Map::new();
         capabilities.insert("tauri:options".into(), json!({ "application": env!("CARGO_BIN_EXE_coppice") }));
-        let client = ClientBuilder::new(Default::default());
-        let client = {
-            let mut client = client;
-            client.capabilities(capabilities);
-            client
-        };
-        let client = client.connect(&format!("http://127.0.0.1:{port}")).await.unwrap();
+        let mut builder = ClientBuilder::new(hyper_util::client::legacy::connect::HttpConnector::new());
+        builder.capabilities(capabilities);
+        let client = builder.connect(&format!("http://127.0.0.1:{port}")).await.unwrap();
         Window { page: Page::new(client.clone()), client, _driver: driver }
     }
 

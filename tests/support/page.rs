@@ -55,9 +55,8 @@ impl Page {
 
     /// Presses the button of this name.
     pub async fn press(&self, name: &str) {
-        let button =
-            self.find(&format!("//button[@aria-label={0} or contains(normalize-space(.), {0})]", quoted(name)));
-        button.await.click().await.unwrap();
+        let xpath = format!("//button[@aria-label={0} or contains(normalize-space(.), {0})]", quoted(name));
+        self.find(&xpath).await.click().await.unwrap();
     }
 
     /// Types into the box whose name begins like this.
@@ -76,11 +75,6 @@ impl Page {
     /// The row of the tree that says this.
     pub async fn row(&self, text: &str) -> Element {
         self.find(&format!("//*[@role='treeitem'][contains(normalize-space(.), {})]", quoted(text))).await
-    }
-
-    /// The title of the session that is open.
-    pub async fn title(&self) -> String {
-        self.find("//*[@id='open-title']").await.text().await.unwrap()
     }
 
     /// Waits until the session of this title is open.
