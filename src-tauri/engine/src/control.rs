@@ -6,7 +6,6 @@
 
 use crate::agent::{Agents, Done, MAX_MESSAGE};
 use crate::config::{Config, SubagentConfig};
-use crate::engine::Sent;
 use crate::env::Env;
 use crate::error::{Code, Error, Result};
 use crate::event::{Descriptor, Event, Route, TaskStatus, TurnEnd};
@@ -14,7 +13,8 @@ use crate::id::{CallId, Owner, SessionId, TaskId};
 use crate::log::Log;
 use crate::subagent::{Message, Parent, Provider, Resume, Run, Start};
 use crate::task::{Cause, End, Job, Spec, Tasks, lock};
-use crate::tool::cut;
+use crate::text::{cut, plain};
+use crate::view::Sent;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
@@ -388,8 +388,7 @@ fn end_of(done: Done) -> End {
 }
 
 fn label(text: &str) -> String {
-    let flat: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    cut(flat.trim(), 120).to_owned()
+    plain(text, 120)
 }
 
 fn not_delivered(why: &str) -> Error {

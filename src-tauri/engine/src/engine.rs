@@ -14,9 +14,10 @@ use crate::process::Processes;
 use crate::scope::Scope;
 use crate::subagent::Message;
 use crate::task::{Caller, Cause, Tasks, lock};
+use crate::text::plain;
 use crate::tool::files::FileMemory;
 use crate::view::rows::{Context, rows};
-use crate::view::{Frame, Row, SessionView, TaskView, Tokens};
+use crate::view::{Frame, Row, Sent, SessionView, TaskView, Tokens};
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -30,6 +31,7 @@ use ts_rs::TS;
 
 mod follow;
 mod lock;
+mod models;
 mod open;
 mod stop;
 
@@ -87,15 +89,6 @@ pub enum Target {
     Task(TaskId),
     /// Every live branch.
     Everything,
-}
-
-/// What became of a message to a child.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, TS)]
-pub struct Sent {
-    /// It joined the running turn, or started one.
-    pub route: Route,
-    /// The activation that reads it.
-    pub task: TaskId,
 }
 
 /// Rows of a transcript.
@@ -263,7 +256,7 @@ impl Engine {
         }
         let text = self.0.log.task_output(task).await?.unwrap_or_default();
         let from = text.floor_char_boundary(usize::try_from(offset).unwrap_or(usize::MAX));
-        let part = crate::tool::cut(&text[from..], limit.max(4));
+        let part = crate::text::cut(&text[from..], limit.max(4));
         Ok(Slice {
             next: (from + part.len()) as u64,
             size: text.len() as u64,
@@ -403,8 +396,7 @@ impl Engine {
     /// Gives a session another title.
     pub async fn rename(&self, session: &SessionId, title: String, key: &str) -> Result<()> {
         self.once(key, async {
-            let flat: String = title.chars().filter(|c| !c.is_control()).collect();
-            let title = crate::tool::cut(flat.trim(), 200).to_owned();
+            let title = plain(&title, 200);
             if title.is_empty() {
                 return Err(Error::new(Code::BadRequest, "The title is empty. The old one stands."));
             }

@@ -108,11 +108,9 @@ pub fn arguments<T: DeserializeOwned>(args: Value) -> Result<T, Outcome> {
     serde_json::from_value(args).map_err(|error| {
         // The error can repeat a value of any size.
         let why = error.to_string();
-        Outcome::fail(format!("The arguments do not fit: {}. Correct them and call again.", cut(&why, 1000)))
+        Outcome::fail(format!(
+            "The arguments do not fit: {}. Correct them and call again.",
+            crate::text::cut(&why, 1000)
+        ))
     })
-}
-
-/// The longest prefix of `text` of at most `max` bytes that ends on a character boundary.
-pub fn cut(text: &str, max: usize) -> &str {
-    &text[..text.floor_char_boundary(max)]
 }

@@ -2,10 +2,10 @@
 
 use super::types::*;
 use crate::host::Host;
-use coppice_engine::engine::{Opening, Page, Sent, Target};
+use coppice_engine::engine::{Opening, Page, Target};
 use coppice_engine::error::Code;
 use coppice_engine::event::{Event, Receipt, Recorded};
-use coppice_engine::view::{SessionView, Tokens};
+use coppice_engine::view::{Sent, SessionView, Tokens};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,7 +1,6 @@
 //! What is read: a few connections that cannot write, used off the async threads, one snapshot for each question.
 
 use super::fault::{Fault, unknown_session, unknown_task};
-use super::project::sum;
 use super::writer::Gate;
 use super::{OwedNotice, Unfinished, open};
 use crate::error::{Code, Error, Result};
@@ -308,7 +307,7 @@ pub(super) fn usage(sql: &Connection, id: &SessionId) -> Result<(Tokens, Tokens)
     let (mut own, mut branch) = (None, Tokens::default());
     while let Some(row) = rows.next()? {
         let tokens = tokens(row)?;
-        branch = sum(branch, tokens);
+        branch = branch.plus(tokens);
         if row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)? == id.as_str() {
             own = Some(tokens);
         }

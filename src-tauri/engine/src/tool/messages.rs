@@ -1,6 +1,6 @@
 //! The tools by which a model talks to its children.
 
-use super::{Call, MAX_RESULT, Outcome, Tool, arguments, cut};
+use super::{Call, MAX_RESULT, Outcome, Tool, arguments};
 use crate::control::Control;
 use crate::error::Result;
 use crate::event::{Party, Route};
@@ -8,6 +8,7 @@ use crate::id::SessionId;
 use crate::llm::ToolSpec;
 use crate::log::Log;
 use crate::subagent::Message;
+use crate::text::cut;
 use crate::view::SessionState;
 use async_trait::async_trait;
 use serde::Deserialize;

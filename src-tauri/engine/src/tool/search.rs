@@ -2,9 +2,10 @@
 //! every search ends: when it is stopped, when it has enough, or when its time is over.
 
 use crate::llm::ToolSpec;
+use crate::text::cut;
 use crate::tool::files::FileMemory;
 use crate::tool::files::disk::{self, Place};
-use crate::tool::{Call, MAX_RESULT, Outcome, Tool, arguments, cut};
+use crate::tool::{Call, MAX_RESULT, Outcome, Tool, arguments};
 use async_trait::async_trait;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use ignore::{DirEntry, WalkBuilder};

@@ -125,7 +125,7 @@ fn acknowledge(request: &Request, asked: &[(usize, Order)]) -> Vec<Act> {
             Order::Path { path, .. } => format!("you point to `{path}`, so I look into it."),
             Order::Other(text) => format!(
                 "I read \"{}\", but I only know how to stop, to look into a path, and to look for something.",
-                crate::tool::cut(text, 200)
+                crate::text::cut(text, 200)
             ),
         })
         .collect();
@@ -237,10 +237,10 @@ fn finding(step: &Step, done: &Done<'_>) -> String {
     let lines: Vec<&str> = done.text.trim().lines().collect();
     if !done.ok {
         let why = lines.first().copied().unwrap_or("no reason was given");
-        return format!("**{title}**: this did not work: {}", crate::tool::cut(why, LINE));
+        return format!("**{title}**: this did not work: {}", crate::text::cut(why, LINE));
     }
     let quoted: String =
-        lines.iter().take(LINES).map(|line| format!("    {}\n", crate::tool::cut(line, LINE))).collect();
+        lines.iter().take(LINES).map(|line| format!("    {}\n", crate::text::cut(line, LINE))).collect();
     match lines.len() {
         0 => format!("**{title}**: nothing."),
         n if n > LINES => format!("**{title}** (the first {LINES} of {n} lines)\n\n{}", quoted.trim_end()),
