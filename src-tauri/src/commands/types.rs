@@ -63,6 +63,9 @@ pub struct SendArgs {
     pub child: SessionId,
     /// The words.
     pub text: String,
+    /// The only way that it may take: with another one it is not delivered.
+    #[ts(optional)]
+    pub expect: Option<Route>,
     /// Client-minted.
     pub key: String,
 }
