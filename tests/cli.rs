@@ -137,10 +137,11 @@ fn a_process_that_hangs_is_named_within_seconds() {
     run.signal("-STOP");
     let begun = std::time::Instant::now();
     let ran = place.run(["tree"]);
+    let took = begun.elapsed();
     run.signal("-CONT");
     run.signal("-INT");
     run.lines_to(|line| line.contains("seen gone"));
-    assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(took < std::time::Duration::from_secs(8), "{took:?}");
     assert_eq!(ran.code, Some(1));
     assert!(ran.err.contains(&format!("Process {} ", run.child.id())), "{}", ran.err);
 }
