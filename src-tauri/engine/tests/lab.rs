@@ -8,7 +8,7 @@ use coppice_engine::env::Env;
 use coppice_engine::event::{Block, Event, Mode, Recorded, Stop, Usage};
 use coppice_engine::id::{CallId, SessionId, TaskId};
 use coppice_engine::llm::{Delta, Failure, FailureKind, Message, Model, Reply, Request, Sink};
-use coppice_engine::view::{SessionView, TaskView};
+use coppice_engine::view::{SessionState, SessionView, TaskView};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -165,6 +165,12 @@ impl Lab {
         self.engine = open(&self.data(), self.config.clone(), &self.model).await;
     }
 
+    /// Closes the engine and opens it with a configuration that has lost the model of its sessions.
+    pub async fn restart_without_model(&mut self) {
+        self.engine.shutdown(PATIENCE).await.unwrap();
+        self.engine = Engine::open(&self.data(), Config::default()).await.unwrap();
+    }
+
     pub fn data(&self) -> PathBuf {
         self.dir.path().join("data")
     }
@@ -203,7 +209,11 @@ impl Lab {
 
     /// Waits until the session and all below it is at rest.
     pub async fn rest(&self, session: &SessionId) -> SessionView {
-        within(self.engine.wait_session(session, PATIENCE)).await.unwrap()
+        let view = within(self.engine.wait_session(session, PATIENCE)).await.unwrap();
+        // Running out of time is an answer too, and not the one that is wanted here.
+        let live = [SessionState::Starting, SessionState::Running, SessionState::Stopping];
+        assert!(view.live_below == 0 && !live.contains(&view.state), "it is not at rest: {view:?}");
+        view
     }
 
     pub async fn events(&self, session: &SessionId) -> Vec<Recorded> {

@@ -157,7 +157,7 @@ async fn the_state_of_a_session_follows_its_events() {
 
     let task = || vec![started("subagent-1", Some("child"))];
     let over = |status, detail| vec![settled("subagent-1", status, detail)];
-    check("new child", vec![], Some(vec![]), vec![], (Starting, "")).await;
+    check("a child without a run", vec![], Some(vec![]), vec![], (Idle, "")).await;
     check("activated before it opens", task(), Some(vec![]), vec![], (Starting, "")).await;
     check("activated after", vec![], Some(vec![]), task(), (Starting, "")).await;
     check("at work", task(), Some(begun()), vec![], (Running, "thinking")).await;
