@@ -38,6 +38,8 @@ struct Shared {
     orders: mpsc::Sender<Order>,
     seq: watch::Receiver<i64>,
     readers: Arc<Readers>,
+    /// Why the last write failed, for people; none when it did not.
+    trouble: watch::Sender<Option<String>>,
 }
 
 /// Events for one session, to be appended together.
@@ -113,7 +115,7 @@ impl Log {
             .spawn(move || writer.serve())
             .map_err(|error| Error::new(Code::Store, "The store's writer could not be started.").because(error))?;
         let readers = Arc::new(Readers::new(path.clone(), gate));
-        Ok(Self { shared: Arc::new(Shared { id, path, orders, seq, readers }) })
+        Ok(Self { shared: Arc::new(Shared { id, path, orders, seq, readers, trouble: watch::Sender::new(None) }) })
     }
 
     /// The store's id: random, made once, the same for as long as the store lives.
@@ -186,6 +188,11 @@ impl Log {
     /// without a new `seq`. It ends with the store.
     pub fn watch(&self) -> watch::Receiver<i64> {
         self.shared.seq.clone()
+    }
+
+    /// Why nothing can be written now, in words for people; none while all is well.
+    pub fn trouble(&self) -> watch::Receiver<Option<String>> {
+        self.shared.trouble.subscribe()
     }
 
     /// Events of all sessions after `seq`, oldest first, at most `limit`.
@@ -295,7 +302,19 @@ impl Log {
         let closed = || Error::new(Code::ShuttingDown, "Coppice is shutting down; this was not saved.");
         let (job, told) = writer::job(work);
         self.shared.orders.send(Order::Do(job)).map_err(|_| closed())?;
-        told.await.map_err(|_| closed())?
+        let done = told.await.map_err(|_| closed())?;
+        let trouble = match &done {
+            Err(error) if error.code() == Code::Store => Some(error.message().to_owned()),
+            // A write that was refused for what it says has told nothing about the store.
+            Err(_) => return done,
+            Ok(_) => None,
+        };
+        self.shared.trouble.send_if_modified(|now| {
+            let changed = *now != trouble;
+            *now = trouble;
+            changed
+        });
+        done
     }
 
     async fn ask<T, F>(&self, question: F) -> Result<T>

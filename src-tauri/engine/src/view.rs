@@ -364,6 +364,6 @@ pub struct Frame {
     pub rows: Vec<Row>,
     /// What the open session says now; none when nothing changed since the last frame.
     pub live: Option<LiveView>,
-    /// One line for the window's status line, when it changed.
+    /// One line for the status line, when it changed: why nothing can be saved now; empty when all is well again.
     pub status: Option<String>,
 }

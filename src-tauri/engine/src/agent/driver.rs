@@ -276,12 +276,14 @@ impl Driver {
     async fn give_up(&mut self, error: &Error) -> (TurnEnd, Option<String>) {
         tracing::error!(session = %self.place.session, %error, "a turn cannot go on without the store");
         let detail = Some(error.message().to_owned());
+        // The partial text is taken before the turn is over for those who look.
+        let partial = self.agent.live.partial();
+        self.agent.end_turn();
         let scope = self.agent.scope.token().clone();
         let mut pause = Duration::from_millis(100);
         loop {
             // What was on the screen is kept, too.
-            let partial = Some((self.transcript.steps(), self.agent.live.partial()));
-            let mut events = self.transcript.mend(partial);
+            let mut events = self.transcript.mend(Some((self.transcript.steps(), partial.clone())));
             events.retain(|event| !matches!(event, Event::TaskSettled { .. }));
             for event in &mut events {
                 if let Event::TurnEnded { end, detail: why, .. } = event {

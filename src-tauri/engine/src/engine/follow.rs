@@ -30,6 +30,7 @@ pub struct Follow {
     deleted: usize,
     log: watch::Receiver<i64>,
     pulse: watch::Receiver<u64>,
+    trouble: watch::Receiver<Option<String>>,
     last: Option<Instant>,
 }
 
@@ -37,10 +38,15 @@ impl Follow {
     pub(super) async fn new(inner: Arc<Inner>, session: Option<SessionId>, after: Option<i64>) -> Result<Self> {
         let log = inner.log.watch();
         let pulse = inner.pulse.subscribe();
+        let mut trouble = inner.log.trouble();
+        // One that came before is told with the first frame; there is nothing to tell when there is none.
+        if trouble.borrow().is_some() {
+            trouble.mark_changed();
+        }
         let cursor = after.unwrap_or_else(|| *log.borrow());
         // Who comes back may have missed any of them.
         let deleted = if after.is_some() { 0 } else { lock(&inner.deleted).len() };
-        Ok(Self { inner, session, cursor, seen: Seen::default(), deleted, log, pulse, last: None })
+        Ok(Self { inner, session, cursor, seen: Seen::default(), deleted, log, pulse, trouble, last: None })
     }
 
     /// The log position that it stands at.
@@ -73,6 +79,10 @@ impl Follow {
                 // Deletions wake it too, without a new position.
                 moved = self.log.changed() => moved.is_ok(),
                 beat = self.pulse.changed(), if self.session.is_some() => beat.is_ok(),
+                told = self.trouble.changed() => {
+                    self.trouble.mark_changed();
+                    told.is_ok()
+                }
                 () = self.inner.closed.cancelled() => false,
             };
             if !open {
@@ -96,7 +106,11 @@ impl Follow {
             frame.removed = deleted.get(self.deleted..).unwrap_or_default().to_vec();
             self.deleted = deleted.len();
         }
-        let empty = events.is_empty() && frame.live.is_none() && frame.removed.is_empty();
+        if self.trouble.has_changed().unwrap_or(false) {
+            frame.status = Some(self.trouble.borrow_and_update().clone().unwrap_or_default());
+        }
+        let nothing_new = frame.live.is_none() && frame.removed.is_empty() && frame.status.is_none();
+        let empty = events.is_empty() && nothing_new;
         Ok((!empty).then_some(frame))
     }
 

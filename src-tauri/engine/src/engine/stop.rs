@@ -53,10 +53,11 @@ impl Engine {
             if round > 0 {
                 // What a turn started while it was being stopped ends too.
                 plan = self.plan(target).await?;
-                receipt.ended.append(&mut plan.receipt.ended.clone());
+                plan.receipt.ended.retain(|item| !receipt.ended.contains(item));
                 if plan.receipt.ended.is_empty() {
                     break;
                 }
+                receipt.ended.append(&mut plan.receipt.ended);
             }
             before.extend(plan.processes(inner));
             self.end(&plan, &reason, deadline, &mut receipt).await;
