@@ -3,7 +3,7 @@
 use coppice_engine::config::{Limits, Notices};
 use coppice_engine::engine::ModelView;
 use coppice_engine::error::{Code, Error};
-use coppice_engine::event::Mode;
+use coppice_engine::event::{Mode, Route};
 use coppice_engine::id::{SessionId, TaskId};
 use coppice_engine::view::{Frame, SessionView, TaskView, Tokens};
 use serde::{Deserialize, Serialize};
