@@ -1,6 +1,6 @@
 // A transcript in a page without layout.
 
-import { fireEvent, render, screen } from "@testing-library/svelte";
+import { fireEvent, render } from "@testing-library/svelte";
 import { tick } from "svelte";
 import { type Mock, vi } from "vitest";
 import type { AppState } from "../state/app.svelte";
@@ -44,7 +44,9 @@ class Observer {
 
 /** Gives every element its height, and time by hand: `settle` lets it pass. */
 export function layOut(): void {
-  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "requestAnimationFrame", "cancelAnimationFrame"] });
+  vi.useFakeTimers({
+    toFake: ["setTimeout", "clearTimeout", "requestAnimationFrame", "cancelAnimationFrame", "performance"],
+  });
   vi.stubGlobal("ResizeObserver", Observer);
   for (const [name, value] of [
     ["offsetParent", document.body],
