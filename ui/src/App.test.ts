@@ -4,6 +4,7 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import App from "./App.svelte";
 import { AppState } from "./state/app.svelte";
 import { expectAccessible } from "./test/axe";
+import { composeWithEnter, pressAt } from "./test/keys";
 import { aFrame, aSession } from "./test/views";
 import type { ModelView, Push, Receipt } from "./wire";
 
@@ -102,6 +103,8 @@ describe("the first page", () => {
     const app = await show();
     const job = await screen.findByRole("textbox", { name: "The job" });
     await userEvent.type(job, "Build it{Shift>}{Enter}{/Shift}well{Enter}");
+    await waitFor(() => expect(calls("prompt")).toHaveLength(1));
+    push({ frame: aFrame({ sessions: [aSession("new")] }) });
     await waitFor(() => expect(app.openId).toBe("new"));
     const [open] = calls("open");
     expect(open).toMatchObject({ cwd: "/home/me/work", model: "local" });
@@ -124,6 +127,14 @@ describe("the first page", () => {
     await waitFor(() => expect(calls("open")).toHaveLength(2));
     expect(job.value).toBe("Build it");
     expect(new Set(calls("open").map((args) => args.key)).size).toBe(1);
+    expect(new Set(calls("prompt").map((args) => args.key)).size).toBe(1);
+    await userEvent.type(job, " well{Enter}");
+    await waitFor(() => expect(calls("open")).toHaveLength(3));
+    expect(new Set(calls("open").map((args) => args.key)).size).toBe(1);
+    expect(new Set(calls("prompt").map((args) => args.key)).size).toBe(2);
+    await userEvent.click(screen.getByRole("button", { name: /The rehearsal/ }));
+    await waitFor(() => expect(calls("open")).toHaveLength(4));
+    expect(new Set(calls("open").map((args) => args.key)).size).toBe(2);
   });
 
   it("says plainly what the rehearsal is", async () => {
@@ -136,8 +147,11 @@ describe("the first page", () => {
     await show();
     const job = await screen.findByRole("textbox", { name: "The job" });
     await userEvent.type(job, "中");
-    job.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", keyCode: 229, bubbles: true }));
+    await pressAt(job, "Enter", 900, { keyCode: 229 });
+    await composeWithEnter(job, 1_000);
     expect(calls("open")).toEqual([]);
+    await pressAt(job, "Enter", 1_060);
+    await waitFor(() => expect(calls("open")).toHaveLength(1));
   });
 
   it("has no violations", async () => {
@@ -240,6 +254,81 @@ describe("the window", () => {
     }
     await userEvent.keyboard("{Escape}");
     await waitFor(() => expect(app.view).toBe("session"));
+  });
+
+  it("Enter that ends a composition neither jumps nor renames", async () => {
+    const app = await show();
+    await waitFor(() => expect(app.openId).toBe("root"));
+    app.overlay = { is: "jump", query: "solver" };
+    const box = await screen.findByRole("combobox", { name: /Title of a session/ });
+    await composeWithEnter(box, 1_000);
+    expect([app.openId, app.overlay?.is]).toEqual(["root", "jump"]);
+    await pressAt(box, "Enter", 1_060);
+    await waitFor(() => expect(app.openId).toBe("a"));
+    app.overlay = { is: "rename", session: "a" };
+    const title = await screen.findByRole("textbox", { name: "Title" });
+    const told: boolean[] = [];
+    const listen = (event: Event) => told.push(event.defaultPrevented);
+    window.addEventListener("keydown", listen);
+    await composeWithEnter(title, 1_000);
+    await pressAt(title, "Enter", 1_060);
+    window.removeEventListener("keydown", listen);
+    // An Enter that is not prevented submits the form.
+    expect(told).toEqual([true, false]);
+  });
+
+  it("what runs is stopped before it is deleted, and stays when it cannot be", async () => {
+    const app = await show();
+    await waitFor(() => expect(app.openId).toBe("root"));
+    let refuse = true;
+    let stopped: (receipt: unknown) => void = () => {};
+    host.call.mockImplementation((cmd: string, args: Record<string, unknown>) => {
+      if (cmd !== "stop" || args.preview === true) return Promise.resolve(answer(cmd, args));
+      if (refuse) return Promise.reject(new Error("The engine shuts down."));
+      return new Promise((yes) => {
+        stopped = yes;
+      });
+    });
+    app.overlay = { is: "delete", session: "root" };
+    const dialog = await screen.findByRole("dialog");
+    const button = within(dialog).getByRole("button", { name: "Delete" });
+    await userEvent.click(button);
+    expect((await within(dialog).findByRole("alert")).textContent).toBe("The engine shuts down.");
+    refuse = false;
+    await userEvent.click(button);
+    await userEvent.click(button);
+    const real = () => calls("stop").filter((args) => args.preview !== true);
+    expect([real().at(-1), real().length, calls("delete")]).toMatchObject([{ what: "branch", id: "root" }, 2, []]);
+    stopped(answer("stop", { what: "branch" }));
+    await waitFor(() => expect(calls("delete")).toMatchObject([{ session: "root" }]));
+  });
+
+  it("behind a dialog no key acts but Escape", async () => {
+    const app = await show();
+    await waitFor(() => expect(app.openId).toBe("root"));
+    app.overlay = { is: "rename", session: "a" };
+    await screen.findByRole("dialog");
+    const before = calls("stop").filter((args) => args.preview !== true).length;
+    await userEvent.keyboard("{Control>}.nkbq{/Control}{Alt>}{ArrowUp}{/Alt}");
+    const real = calls("stop").filter((args) => args.preview !== true).length;
+    expect([app.overlay?.is, app.view, app.look.treeFolded, real, host.quit.mock.calls]).toEqual([
+      "rename",
+      "session",
+      false,
+      before,
+      [],
+    ]);
+    await userEvent.keyboard("{Escape}");
+    expect(app.overlay).toBe(null);
+  });
+
+  it("quits by its key and by its name, and leaves to the shell whether to ask", async () => {
+    const app = await show();
+    await waitFor(() => expect(app.openId).toBe("root"));
+    await userEvent.keyboard("{Control>}q{/Control}");
+    await userEvent.keyboard("{Control>}k{/Control}");
+    await userEvent.type(await screen.findByRole("combobox", { name: /Title of a session/ }), ">quit{Enter}");
+    expect(host.quit.mock.calls).toEqual([["ask"], ["ask"]]);
   });
 
   it("renames and deletes after a question, under one key each", async () => {

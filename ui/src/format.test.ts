@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { clock, cost, day, elapsed, folder, moment, tokens, took } from "./format";
+import { ago, bytes, clock, cost, day, elapsed, folder, moment, times, tokens, took } from "./format";
 
 const NOW = new Date(2026, 10, 18, 12, 0).getTime();
 
@@ -27,9 +27,15 @@ it("spans, figures and sums read as the design writes them", () => {
 
 it("days and moments name the day only when it is another", () => {
   const at = (...date: [number, number, number, number]) => new Date(...date).getTime();
-  const times = [at(2026, 10, 18, 9), at(2026, 10, 17, 18), at(2026, 10, 15, 9), at(2026, 9, 2, 9), at(2025, 9, 2, 9)];
-  expect(times.map((time) => day(time, NOW))).toEqual(["", "yesterday", "Sun", "2 Oct", "2 Oct 2025"]);
-  expect(moment(times[1] ?? 0, NOW)).toBe("yesterday 18:00");
+  const moments = [
+    at(2026, 10, 18, 9),
+    at(2026, 10, 17, 18),
+    at(2026, 10, 15, 9),
+    at(2026, 9, 2, 9),
+    at(2025, 9, 2, 9),
+  ];
+  expect(moments.map((time) => day(time, NOW))).toEqual(["", "yesterday", "Sun", "2 Oct", "2 Oct 2025"]);
+  expect(moment(moments[1] ?? 0, NOW)).toBe("yesterday 18:00");
 });
 
 it("the home folder reads as a tilde, and nothing else does", () => {
@@ -39,4 +45,16 @@ it("the home folder reads as a tilde, and nothing else does", () => {
     "/home",
     "/srv/home/me",
   ]);
+});
+
+it("figures read as people say them", () => {
+  expect([300, 2000, 240_000, 7_200_000, 259_200_000].map(ago)).toEqual([
+    "now",
+    "2 s ago",
+    "4 min ago",
+    "2 h ago",
+    "3 days ago",
+  ]);
+  expect([512, 32_000, 1_200_000].map(bytes)).toEqual(["512 B", "32 KB", "1.2 MB"]);
+  expect([1, 2, 5].map(times)).toEqual(["once", "twice", "5 times"]);
 });

@@ -1,7 +1,7 @@
 // The only way out of the page. Everything the window learns or does goes through these functions.
 
 import { Channel, invoke } from "@tauri-apps/api/core";
-import type { Code, Commands, Failed, Push, SessionId } from "./wire";
+import type { Code, Commands, Failed, Push, Quit, SessionId } from "./wire";
 
 /** A command that failed, with words for people. */
 export class HostError extends Error {
@@ -48,8 +48,8 @@ export async function openLink(url: string): Promise<void> {
   await ask<null>("open_link", { url });
 }
 
-/** Answers the question what becomes of running work when Coppice quits. */
-export async function quit(choice: "keep" | "stop" | "cancel"): Promise<void> {
+/** Quits, or answers what becomes of running work when Coppice quits; `ask` asks that where something runs. */
+export async function quit(choice: Quit): Promise<void> {
   await ask<null>("quit", { choice });
 }
 

@@ -31,6 +31,7 @@ export const ANYWHERE: readonly Binding[] = [
   { keys: "Alt Right", does: "forward", run: ({ app }) => void app.forward() },
   { keys: "Alt Up", does: "open the parent", run: ({ app }) => openParent(app) },
   { keys: "Ctrl Shift S", does: "speak the sum", run: ({ app }) => app.live.say(app.sumWords()) },
+  { keys: "Ctrl Q", does: "quit", run: ({ app }) => void app.quit() },
   { keys: "?", does: "all keys", run: ({ app }) => (app.overlay = { is: "keys" }) },
 ];
 
@@ -104,6 +105,8 @@ export function handleKey(event: KeyboardEvent, reach: Reach): boolean {
     reach.escape();
     return true;
   }
+  // What lies on top takes the keys: nothing may act behind it, unseen.
+  if (reach.app.overlay !== null || reach.app.quitting !== null) return false;
   const name = nameOf(event);
   const binding = [...ANYWHERE, ...STOP].find((each) => each.keys === name);
   if (binding?.run === undefined || (name === "?" && isField(event.target))) return false;

@@ -1,7 +1,7 @@
 // An invented host: the data of the design's main page, for looking at the window and for its tests.
 // `?case=empty|main|idle|quit` chooses, `?theme=light|dark` pins the theme, `?open=ID` opens a session.
 
-import type { Commands, Frame, Push, Row, SessionId } from "../src/wire";
+import type { Commands, Frame, Push, Quit, Row, SessionId } from "../src/wire";
 import { answers, frameOf, sessions } from "./data";
 
 export class HostError extends Error {
@@ -52,7 +52,7 @@ export async function pickFolder(): Promise<string | null> {
 
 export async function openLink(_url: string): Promise<void> {}
 
-export async function quit(_choice: "keep" | "stop" | "cancel"): Promise<void> {}
+export async function quit(_choice: Quit): Promise<void> {}
 
 // `?font=` stands in for a desktop whose system face is not installed here.
 const font = query.get("font");

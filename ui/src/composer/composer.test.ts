@@ -4,7 +4,8 @@ import { flushSync } from "svelte";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { HostError } from "../host";
 import { AppState } from "../state/app.svelte";
-import { answer, made, message, row } from "../transcript/made";
+import { composeWithEnter, pressAt } from "../test/keys";
+import { answer, made, message, row } from "../test/made";
 import type { SessionState, SessionView } from "../wire";
 import Composer from "./Composer.svelte";
 import { Outbox, outboxOf } from "./outbox.svelte";
@@ -17,7 +18,7 @@ const { HostError: Fails } = await import("../host");
 
 const fails = (code: HostError["code"], message: string) => new Fails(code, message);
 const child = (state: SessionState, change: Partial<SessionView> = {}) =>
-  made({ parent: "p", depth: 1, state, ...change });
+  made({ parent: "p", depth: 1, state, task: "subagent-1", ...change });
 
 let app: AppState;
 let now = 10_000;
@@ -98,6 +99,27 @@ describe("what it says is what happens", () => {
       parent,
       "Starting. You can send at its first step",
       ["Stop turn Ctrl .", "Send (off)"],
+    ],
+    [
+      "a child that its parent waits for",
+      child("running", { steerable: true, task: null }),
+      parent,
+      "Its parent waits for it; it takes no messages",
+      ["Stop turn Ctrl .", "Send (off)"],
+    ],
+    [
+      "a child that its parent waited for",
+      child("completed", { task: null }),
+      parent,
+      "Wakes this child, which goes on after step 3",
+      ["Wake and send"],
+    ],
+    [
+      "a child without a sign since a moment",
+      child("unverified", { last_sign_at: 240_000 }),
+      parent,
+      "No sign for 0 s. Joins when it answers",
+      ["Stop turn Ctrl .", "Send"],
     ],
     ["one that needs you", child("waiting"), parent, "Joins after you decide", ["Stop turn Ctrl .", "Send"]],
     ["one that stops", child("stopping"), parent, "Stopping. You can send when it has stopped", ["Send (off)"]],
@@ -186,6 +208,29 @@ describe("what it says is what happens", () => {
     expect(call).not.toHaveBeenCalled();
   });
 
+  it("promises the engine what was shown at the press, whatever is known since", async () => {
+    call.mockResolvedValue({ route: "steered", task: "t" });
+    const outbox = outboxOf(app);
+    await outbox.send(child("completed"), "a", "joins");
+    await outbox.send(child("running", { steerable: true }), "b", "wakes");
+    expect(call.mock.calls.map(([, args]) => [args.text, args.expect])).toEqual([
+      ["a", "steered"],
+      ["b", "started"],
+    ]);
+  });
+
+  it("a click beside the text goes to the text, one on a button does not", async () => {
+    shown(made());
+    await fireEvent.click(document.getElementById("route") as Element);
+    expect(document.activeElement).toBe(box());
+    box().blur();
+    await fireEvent.click(screen.getByRole("form"));
+    expect(document.activeElement).toBe(box());
+    box().blur();
+    await fireEvent.click(screen.getByRole("button"));
+    expect(document.activeElement).not.toBe(box());
+  });
+
   it("stops the turn", async () => {
     call.mockResolvedValue({
       what: "turn",
@@ -237,12 +282,10 @@ describe("keys", () => {
     await press("Enter", { isComposing: true });
     await press("Enter");
     await press("Enter", { keyCode: 229 });
-    await fireEvent.compositionEnd(box());
-    await press("Enter", { keyCode: 229, isComposing: false });
-    await press("Enter");
+    await composeWithEnter(box(), 1_000);
+    await pressAt(box(), "Enter", 1_010, { keyCode: 229 });
     expect(call).not.toHaveBeenCalled();
-    await new Promise((done) => setTimeout(done, 60));
-    await press("Enter");
+    await pressAt(box(), "Enter", 1_060);
     expect(call).toHaveBeenCalledTimes(1);
   });
 
@@ -330,20 +373,20 @@ describe("text is never lost", () => {
 
   it("a reload in flight keeps it under the same key, so that sending it again does nothing twice", async () => {
     call.mockReturnValue(new Promise(() => {}));
-    void outboxOf(app).send(made(), "text");
+    void outboxOf(app).send(made(), "text", "starts");
     const key = call.mock.calls[0]?.[1].key;
     app = new AppState();
     const outbox = outboxOf(app);
     expect([app.draft("s"), outbox.unsent("s"), outbox.of("s")]).toEqual(["text", "text", []]);
     call.mockResolvedValue({ n: 11 });
-    await outbox.send(made({ last_n: 20 }), "text");
+    await outbox.send(made({ last_n: 20 }), "text", "starts");
     expect(call.mock.calls[1]?.[1].key).toBe(key);
     expect(outbox.unsent("s")).toBe(null);
   });
 
   it("a reload in flight of a message that had arrived empties the box again", () => {
     call.mockReturnValue(new Promise(() => {}));
-    void outboxOf(app).send(made(), "text");
+    void outboxOf(app).send(made(), "text", "starts");
     app = new AppState();
     outboxOf(app).arrived("s", [row(11, message("text"))]);
     expect([app.draft("s"), outboxOf(app).unsent("s")]).toEqual(["", null]);
@@ -359,6 +402,29 @@ describe("text is never lost", () => {
     expect(box().value).toBe("text");
   });
 
+  it("a draft that cannot be stored is said in the status line, until it can", () => {
+    const full = vi.spyOn(Storage.prototype, "setItem").mockImplementation(() => {
+      throw new DOMException("full", "QuotaExceededError");
+    });
+    app.status = "From the engine";
+    app.setDraft("s", "text");
+    expect([app.draft("s"), app.line]).toEqual([
+      "text",
+      expect.stringContaining("kept only while this window is open"),
+    ]);
+    app.dismiss();
+    app.setDraft("s", "texts");
+    expect(app.line).toBe("From the engine");
+    full.mockRestore();
+    app.setDraft("s", "text");
+    vi.spyOn(Storage.prototype, "setItem").mockImplementation(() => {
+      throw new DOMException("full", "QuotaExceededError");
+    });
+    call.mockReturnValue(new Promise(() => {}));
+    void outboxOf(app).send(made(), "text", "starts");
+    expect(app.line).toContain("kept only while this window is open");
+  });
+
   it("a broken store of unsent messages is no harm", () => {
     localStorage.setItem("coppice.outbox", "{}");
     expect(new Outbox(app).sending).toEqual([]);
@@ -369,15 +435,15 @@ describe("a message on its way", () => {
   it("is shown until its row is there: by its number in a root, by its words in a child", async () => {
     const outbox = outboxOf(app);
     call.mockResolvedValueOnce({ n: 12 });
-    await outbox.send(made(), "same");
+    await outbox.send(made(), "same", "starts");
     outbox.arrived("s", [row(9, message("same")), row(11, message("same"))]);
     expect(outbox.of("s").map((each) => [each.phase, each.n])).toEqual([["accepted", 12]]);
     outbox.arrived("s", [row(12, message("same"))]);
     expect(outbox.of("s")).toEqual([]);
 
     call.mockResolvedValue({ route: "steered", task: "t" });
-    await outbox.send(child("running"), "twice");
-    await outbox.send(child("running"), "twice");
+    await outbox.send(child("running"), "twice", "joins");
+    await outbox.send(child("running"), "twice", "joins");
     outbox.arrived("s", [row(9, message("twice")), row(11, answer("twice")), row(12, message("twice"))]);
     expect(outbox.of("s").length).toBe(1);
   });
@@ -385,16 +451,16 @@ describe("a message on its way", () => {
   it("has a key of its own for each press", async () => {
     call.mockResolvedValue({ n: 11 });
     const outbox = outboxOf(app);
-    await outbox.send(made(), "a");
-    await outbox.send(made(), "a");
+    await outbox.send(made(), "a", "starts");
+    await outbox.send(made(), "a", "starts");
     expect(new Set(call.mock.calls.map(([, args]) => args.key)).size).toBe(2);
   });
 
   it("that was surely refused is asked again under a new key", async () => {
     call.mockRejectedValue(fails("not_delivered", "the turn ended first"));
     const outbox = outboxOf(app);
-    await outbox.send(made(), "a");
-    await outbox.send(made(), "a");
+    await outbox.send(made(), "a", "starts");
+    await outbox.send(made(), "a", "starts");
     expect(new Set(call.mock.calls.map(([, args]) => args.key)).size).toBe(2);
   });
 });

@@ -2,6 +2,7 @@ import { call, HostError, mintKey } from "../host";
 import type { AppState } from "../state/app.svelte";
 import { recall, remember } from "../state/memory";
 import type { Row, SessionView } from "../wire";
+import type { Route } from "./routes";
 
 /** A message between the press and its row in the transcript. */
 export type Sending = {
@@ -53,8 +54,11 @@ export class Outbox {
     return this.sending.filter((each) => each.session === session && each.phase === "kept").at(-1)?.text ?? null;
   }
 
-  /** Sends a message and empties the box; a message that is not sent goes back into it. */
-  async send(session: SessionView, text: string): Promise<Refusal | null> {
+  /**
+   * Sends a message and empties the box; a message that is not sent goes back into it. `way` is what was shown at the
+   * press: by another way nothing is delivered.
+   */
+  async send(session: SessionView, text: string, way: Route["way"]): Promise<Refusal | null> {
     const size = new TextEncoder().encode(text).length;
     if (size > MOST_BYTES) {
       const reason = `it has ${(size / 1e6).toFixed(1)} MB, and a message may have 1 MB. Put the rest in a file and name it`;
@@ -75,7 +79,7 @@ export class Outbox {
     this.#put(sending);
     this.#app.setDraft(session.id, "");
     try {
-      const n = await this.#deliver(session, sending);
+      const n = await this.#deliver(session, sending, way);
       // What was kept before is either this message or was given up for it.
       this.sending = this.sending.filter((each) => each.session !== session.id || each.phase !== "kept");
       this.#put({ ...sending, phase: "accepted", n });
@@ -104,10 +108,9 @@ export class Outbox {
   }
 
   /** The event that holds the message, where the answer tells. */
-  async #deliver(session: SessionView, { text, key }: Sending): Promise<number | null> {
+  async #deliver(session: SessionView, { text, key }: Sending, way: Route["way"]): Promise<number | null> {
     if (session.parent === null) return (await call("prompt", { session: session.id, text, key })).n;
-    // What the composer said beforehand is what happens: by another way nothing is delivered.
-    await call("send", { child: session.id, text, expect: session.steerable ? "steered" : "started", key });
+    await call("send", { child: session.id, text, expect: way === "wakes" ? "started" : "steered", key });
     return null;
   }
 
@@ -132,10 +135,8 @@ export class Outbox {
   }
 
   #store(): void {
-    remember(
-      STORED,
-      this.sending.filter((each) => each.phase !== "accepted"),
-    );
+    const open = this.sending.filter((each) => each.phase !== "accepted");
+    this.#app.noteStored(remember(STORED, open));
   }
 }
 

@@ -1,8 +1,8 @@
 // What a message would do now, in words. The button repeats the verb, and what it says is what happens.
 
+import { elapsed } from "../format";
 import type { IconName } from "../icons/names";
 import { lives, settled } from "../state/branch.svelte";
-import { ago } from "../text/format";
 import type { SessionView } from "../wire";
 
 /** What would happen to a message. A change of `way` between reading and pressing refuses the message. */
@@ -22,6 +22,10 @@ const closed = (words: string, stops: boolean): Route => ({ way: "closed", icon:
 /** What a message to `session` would do. `parent` is the session that delegated it; none for a root. */
 export function routeOf(session: SessionView, parent: SessionView | null, now: number): Route {
   const child = session.parent !== null;
+  // A child that its parent waits for is no task of its own.
+  if (child && session.task === null && (lives(session.state) || session.state === "unverified")) {
+    return closed("Its parent waits for it; it takes no messages", session.state !== "stopping");
+  }
   switch (session.state) {
     case "running":
       if (child && !session.steerable) return closed("Its turn is ending. You can send when it has ended", true);
@@ -34,7 +38,7 @@ export function routeOf(session: SessionView, parent: SessionView | null, now: n
     case "stopping":
       return closed("Stopping. You can send when it has stopped", false);
     case "unverified": {
-      const silence = ago(now - session.last_sign_at).replace(" ago", "");
+      const silence = elapsed(now - session.last_sign_at);
       return { ...joins(`No sign for ${silence}. Joins when it answers`), way: "waits", icon: "clock" };
     }
     case "idle":

@@ -39,3 +39,13 @@ export function grow(area: HTMLTextAreaElement): void {
   area.style.height = `${height}px`;
   area.style.overflowY = area.scrollHeight > height + 1 ? "auto" : "hidden";
 }
+
+/** A click anywhere in the box around a text area goes to its text, unless it meets a control or marks words. */
+export function intoText(box: HTMLElement): () => void {
+  const click = (event: MouseEvent) => {
+    const on = event.target instanceof Element ? event.target.closest("button, label, select, textarea") : null;
+    if (on === null && document.getSelection()?.type !== "Range") box.querySelector("textarea")?.focus();
+  };
+  box.addEventListener("click", click);
+  return () => box.removeEventListener("click", click);
+}

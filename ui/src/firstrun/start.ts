@@ -7,14 +7,15 @@ export type Job = {
   cwd: string;
   model: string;
   text: string;
-  /** Minted once for the action, so that a second try after a failure does nothing twice. */
-  key: string;
+  /** Keys of the two commands, kept for a second try after a failure, so that it does nothing twice. */
+  open: string;
+  prompt: string;
 };
 
 /** Opens the session and prompts it. Answers its id. */
 export async function startSession(job: Job): Promise<SessionId> {
-  const { session } = await call("open", { cwd: job.cwd, model: job.model, key: `${job.key}.open` });
-  await call("prompt", { session, text: job.text, key: `${job.key}.prompt` });
+  const { session } = await call("open", { cwd: job.cwd, model: job.model, key: job.open });
+  await call("prompt", { session, text: job.text, key: job.prompt });
   return session;
 }
 

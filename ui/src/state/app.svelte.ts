@@ -22,7 +22,6 @@ export class AppState {
   readonly stops = new Stops(this.branches, (sentence) => this.live.say(sentence));
   readonly tree = new TreeState(this);
 
-  view = $state<View>("session");
   openId = $state<SessionId | null>(null);
   /** The transcript of the open session. */
   store = $state.raw<SessionStore | null>(null);
@@ -32,6 +31,8 @@ export class AppState {
   status = $state<string | null>(null);
   /** Why the window is out of touch with the engine. */
   problem = $state<string | null>(null);
+  /** A draft could not be kept in the storage. */
+  unstored = $state(false);
   models = $state.raw<ModelView[]>([]);
   limits = $state.raw<LimitsView | null>(null);
   about = $state.raw<About | null>(null);
@@ -42,14 +43,23 @@ export class AppState {
   /** The context menu of a row of the tree. */
   menu = $state.raw<Menu | null>(null);
 
+  #view = $state<View>("session");
   #drafts = new SvelteMap<SessionId, string>();
   #seen = new SvelteMap<SessionId, number>(Object.entries(recall<Record<string, number>>("seen", {})));
   /** What was looked at when the window opened, or was last left: what settled since is still shown. */
   #left = new Map<SessionId, number>(this.#seen);
   #since: number;
   #seq: number | null = null;
+  /** Subscriptions are asked for one after the other, so that the last one asked for is the one that holds. */
+  #watched: Promise<unknown> = Promise.resolve();
   #watching = 0;
+  /** The newest subscription that delivers, and the transcript that it brings rows for. */
+  #heard = 0;
+  #held: SessionStore | null = null;
+  /** A session to open as soon as it is known. */
+  #awaited: SessionId | null = null;
   #shape = 0;
+  #stored = true;
   #back: SessionId[] = [];
   #forward: SessionId[] = [];
 
@@ -60,6 +70,24 @@ export class AppState {
       this.#since = Date.now();
       remember("since", this.#since);
     }
+  }
+
+  get view(): View {
+    return this.#view;
+  }
+
+  /** What is looked at is also what is followed, because the shell is silent about what the person sees. */
+  set view(view: View) {
+    const from = this.#view;
+    if (view === from) return;
+    if (view === "session" && this.openId !== null) {
+      void this.open(this.openId);
+      return;
+    }
+    this.#view = view;
+    if (view === "session") return;
+    if (from === "session") void this.#watch(null, null);
+    void this.#readModels();
   }
 
   get sessions(): SvelteMap<SessionId, SessionView> {
@@ -156,7 +184,26 @@ export class AppState {
   /** Keeps a draft, through to the storage. */
   setDraft(id: SessionId, text: string): void {
     this.#drafts.set(id, text);
-    rememberPlace(id, { draft: text === "" ? undefined : text });
+    this.noteStored(rememberPlace(id, { draft: text === "" ? undefined : text }));
+  }
+
+  /** Whether words of the person reached the storage. Said once until it works again. */
+  noteStored(stored: boolean): void {
+    if (stored === this.#stored) return;
+    this.#stored = stored;
+    this.unstored = !stored;
+  }
+
+  /** What the status line says: the worst first. */
+  get line(): string | null {
+    return this.problem ?? (this.unstored ? UNSTORED : this.status);
+  }
+
+  /** Takes away what the status line says. */
+  dismiss(): void {
+    if (this.problem !== null) this.problem = null;
+    else if (this.unstored) this.unstored = false;
+    else this.status = null;
   }
 
   /** Reads the tree and what is configured, follows what changes, and opens what was open. */
@@ -169,41 +216,42 @@ export class AppState {
   /** Reads all anew; what `start` does, and what is tried again after it failed. */
   async read(): Promise<void> {
     this.problem = null;
-    await this.#watch(this.openId, this.store);
-    const read = [
-      this.#try(async () => {
-        const tree = await call("tree", {});
-        for (const view of tree.sessions) if (!this.sessions.has(view.id)) this.branches.put(view);
-        for (const task of tree.tasks) if (!this.tasks.has(task.id)) this.branches.putTask(task);
-        this.branches.tell();
-        this.ready = true;
-      }),
-      this.#try(async () => {
-        this.models = (await call("models", {})).models;
-      }),
-      this.#try(async () => {
-        this.limits = await call("limits", {});
-      }),
-      this.#try(async () => {
-        this.about = await call("about", {});
-        this.status ??= this.about.status;
-      }),
-    ];
-    await Promise.all(read);
+    // Only the tree is waited for: a model's server may be slow to say that it is there.
+    void this.#readModels();
+    void this.#try(async () => {
+      this.limits = await call("limits", {});
+    });
+    void this.#try(async () => {
+      this.about = await call("about", {});
+      this.status ??= this.about.status;
+    });
+    if (this.#view === "session") await this.#watch(this.openId, this.store);
+    else await this.#watch(null, null);
+    await this.#try(async () => {
+      const tree = await call("tree", {});
+      for (const view of tree.sessions) if (!this.sessions.has(view.id)) this.branches.put(view);
+      for (const task of tree.tasks) if (!this.tasks.has(task.id)) this.branches.putTask(task);
+      this.branches.tell();
+      this.ready = true;
+    });
     this.#changed();
-    const last = recall<SessionId | null>("open", null);
+    const last = this.#awaited ?? recall<SessionId | null>("open", null);
     const roots = this.branches.roots();
     const first = last !== null && this.sessions.has(last) ? last : roots.at(-1);
-    if (this.openId === null && first !== undefined) await this.open(first);
-    else if (this.openId === null && this.ready) this.view = "new";
+    if (this.openId !== null) return;
+    if (first !== undefined) await this.open(first);
+    else if (this.ready) this.view = "new";
   }
 
-  /** Opens a session in the middle of the window. */
+  /** Opens a session in the middle of the window; one that is not known yet, as soon as it is. */
   async open(id: SessionId, way: "go" | "back" | "forward" = "go"): Promise<void> {
-    this.view = "session";
-    if (id === this.openId) return this.#look();
+    this.#awaited = this.sessions.has(id) ? null : id;
+    if (this.#awaited !== null) return;
+    const shown = this.#view === "session";
+    this.#view = "session";
+    if (id === this.openId && shown) return this.#look();
     const from = this.openId;
-    if (from !== null) {
+    if (from !== null && from !== id) {
       this.#look();
       this.#left.set(from, Date.now());
       if (way === "back") this.#forward.push(from);
@@ -218,8 +266,8 @@ export class AppState {
     this.tree.reveal(id);
     remember("open", id);
     this.#look();
-    await this.#watch(id, store);
-    await store.load();
+    if (await this.#watch(id, store)) await store.load();
+    else if (this.store === store) this.#fallBack();
   }
 
   /** Opens the next session, in the order of the tree, that itself waits for the person. */
@@ -255,6 +303,7 @@ export class AppState {
     const open = this.session;
     if (open !== null && store?.id === open.id && !lives(open.state) && open.state !== "unverified") store.settle();
     this.#changed();
+    if (this.#awaited !== null && this.sessions.has(this.#awaited)) void this.open(this.#awaited);
   }
 
   /** Stops at once, or asks first where a stop ends a lot. */
@@ -269,6 +318,11 @@ export class AppState {
       if (asks) this.overlay = { is: "stop", target, preview };
       else await this.stops.stop(target);
     });
+  }
+
+  /** Quits where nothing runs, else asks what becomes of it. */
+  async quit(): Promise<void> {
+    await this.#try(async () => await quit("ask"));
   }
 
   /** Answers the question of the quit dialog. */
@@ -315,15 +369,41 @@ export class AppState {
     else this.view = "new";
   }
 
-  async #watch(id: SessionId | null, store: SessionStore | null): Promise<void> {
+  /** Follows a session, or none. Answers whether it does; if not, the subscription before goes on. */
+  #watch(id: SessionId | null, store: SessionStore | null): Promise<boolean> {
+    const follows = this.#watched.then(() => this.#follow(id, store));
+    this.#watched = follows;
+    return follows;
+  }
+
+  async #follow(id: SessionId | null, store: SessionStore | null): Promise<boolean> {
     this.#watching += 1;
     const watching = this.#watching;
-    await this.#try(async () => {
+    return await this.#try(async () => {
       const seq = await watch(id, this.#seq, (push) => {
         // An earlier subscription may still deliver; the one that replaced it tells the same again.
-        if (watching === this.#watching) this.#push(push, store);
+        if (watching < this.#heard) return;
+        this.#heard = watching;
+        this.#push(push, store);
       });
-      if (watching === this.#watching) this.#seq ??= seq;
+      this.#heard = watching;
+      this.#held = store;
+      this.#seq ??= seq;
+    });
+  }
+
+  /** Shows again what is still followed, because what was opened cannot be. */
+  #fallBack(): void {
+    const held = this.#held !== null && this.sessions.has(this.#held.id) ? this.#held : null;
+    this.store = held;
+    this.openId = held?.id ?? null;
+    this.stops.aim(this.openId);
+    if (held !== null) remember("open", held.id);
+  }
+
+  async #readModels(): Promise<void> {
+    await this.#try(async () => {
+      this.models = (await call("models", {})).models;
     });
   }
 
@@ -362,17 +442,22 @@ export class AppState {
     }
   }
 
-  async #try(what: () => Promise<void>): Promise<void> {
+  async #try(what: () => Promise<void>): Promise<boolean> {
     try {
       await what();
+      return true;
     } catch (error) {
       this.problem = error instanceof HostError ? error.message : String(error);
+      return false;
     }
   }
 }
 
 /** A context menu: of which row, and where. */
 export type Menu = { row: "session" | "command"; id: string; x: number; y: number };
+
+const UNSTORED =
+  "Your draft is kept only while this window is open: the page's storage is full or off. Send it or copy it elsewhere.";
 
 /** A stop that ends more than this asks again. */
 const MOST_UNASKED = 10;

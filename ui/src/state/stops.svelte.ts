@@ -91,8 +91,7 @@ export class Stops {
       void this.#expect(stop);
       const receipt = await call("stop", { ...target, ...(reason === undefined ? {} : { reason }), key: mintKey() });
       this.last = { receipt, at: Date.now() };
-      const part = receipt.unconfirmed.length > 0 ? ", one part unconfirmed" : "";
-      this.#say(`Stopped ${receipt.label}: ${receipt.ended.length} ended${part}.`);
+      this.#say(saidOf(receipt));
       return receipt;
     } catch (error) {
       this.problem = error instanceof HostError ? error.message : String(error);
@@ -141,4 +140,11 @@ export class Stops {
       this.blind = error instanceof HostError ? error.message : String(error);
     }
   }
+}
+
+function saidOf({ what, label, ended, unconfirmed }: Receipt): string {
+  if (ended.length === 0 && unconfirmed.length === 0)
+    return what === "everything" ? "Nothing ran." : `Nothing ran in ${label}.`;
+  const part = unconfirmed.length > 0 ? ", one part unconfirmed" : "";
+  return `Stopped ${label}: ${ended.length} ended${part}.`;
 }

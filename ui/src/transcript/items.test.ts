@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { answer, message, result, row, tool } from "../test/made";
 import type { Row } from "../wire";
 import { type Item, itemsOf } from "./items";
-import { answer, message, result, row, tool } from "./made";
 import { aheadOf, anchorIndex } from "./reading";
 import { factsOf, receiptLine, verbOf } from "./verbs";
 

@@ -1,4 +1,5 @@
 import { cleanup, fireEvent, render } from "@testing-library/svelte";
+import MarkdownIt from "markdown-it";
 import { flushSync } from "svelte";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import Markdown from "./Markdown.svelte";
@@ -107,6 +108,11 @@ describe("markdown", () => {
   it("names the real place of a link that is called after another", () => {
     expect(shownOf("[bank.com](https://evil.test/x)").textContent?.trim()).toBe("bank.com (evil.test)");
     expect(shownOf("[bank.com](https://bank.com/x)").textContent?.trim()).toBe("bank.com");
+    expect(shownOf("[bank.com](https://k.com/x)").textContent?.trim()).toBe("bank.com (k.com)");
+    expect(shownOf("[k.com, of bank.com](https://k.com/x)").textContent?.trim()).toBe("k.com, of bank.com (k.com)");
+    expect(shownOf("[bank。com](https://evil.test)").textContent?.trim()).toBe("bank。com (evil.test)");
+    expect(shownOf("[Bank.com](https://www.bank.com:8080/x)").textContent?.trim()).toBe("Bank.com");
+    expect(shownOf("[https://a.test/x.html](https://a.test/x.html)").textContent?.trim()).toBe("https://a.test/x.html");
   });
 
   it("shows where a path leads instead of linking it", () => {
@@ -161,9 +167,7 @@ describe("what could hang or break the page is shown as plain text", () => {
     ["nested emphasis", `${"*a _b ".repeat(600)}x${" b_ a*".repeat(600)}`],
   ];
   it.each(hostile)("%s", async (_, text) => {
-    const started = performance.now();
     const container = shownOf(text);
-    expect(performance.now() - started).toBeLessThan(2000);
     expect(container.querySelector(".plain")?.textContent).toBe(text.slice(0, 50_000));
     const more = container.querySelector("button");
     expect(more !== null).toBe(text.length > 50_000);
@@ -172,11 +176,9 @@ describe("what could hang or break the page is shown as plain text", () => {
     expect(container.querySelector(".plain")?.textContent).toBe(text);
   });
 
-  it("many small blocks are still rendered, and fast", () => {
+  it("many small blocks are still rendered", () => {
     const text = "A paragraph with `code` and **words**.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n".repeat(700);
-    const started = performance.now();
     expect(new Message().render(text, false).blocks?.length).toBe(1400);
-    expect(performance.now() - started).toBeLessThan(1000);
   });
 });
 
@@ -202,16 +204,18 @@ describe("a message that grows", () => {
     expect(after?.slice(0, 2).map((block, at) => block === before?.[at])).toEqual([true, true]);
   });
 
-  it("costs the same for each token, however long it is", () => {
+  it("reads the same for each token, however long it is", () => {
+    const parse = vi.spyOn(MarkdownIt.prototype, "parse");
     const message = new Message();
     let words = "";
-    const started = performance.now();
     for (let at = 0; at < 4000; at++) {
       words += at % 20 === 19 ? "\n\n```rust\nlet a = 1;\n```\n\n" : "a few words ";
       message.render(words, true);
     }
     expect(words.length).toBeGreaterThan(45_000);
-    expect((performance.now() - started) / 4000).toBeLessThan(1);
+    const read = parse.mock.calls.reduce((sum, [source]) => sum + source.length, 0);
+    parse.mockRestore();
+    expect(read / 4000).toBeLessThan(500);
   });
 
   it("changes only the last element on the screen", async () => {
@@ -226,13 +230,16 @@ describe("a message that grows", () => {
   });
 
   it("renders at most once per frame, whatever comes", async () => {
+    vi.useFakeTimers();
     const frames = vi.spyOn(globalThis, "requestAnimationFrame");
-    const { rerender } = render(Markdown, { text: "a", growing: true });
+    const { container, rerender } = render(Markdown, { text: "a", growing: true });
     for (let at = 0; at < 200; at++) {
       await rerender({ text: "a".repeat(at + 2), growing: true });
       flushSync();
     }
-    expect(frames.mock.calls.length).toBeLessThan(40);
-    frames.mockRestore();
+    expect(frames.mock.calls.length).toBeLessThan(2);
+    await vi.advanceTimersByTimeAsync(100);
+    expect([frames.mock.calls.length, container.textContent?.trim()]).toEqual([1, "a".repeat(201)]);
+    vi.useRealTimers();
   });
 });

@@ -71,9 +71,24 @@ rules.link_close = (tokens, at) => {
   const { href, words } = linkBefore(tokens, at);
   if (!isWeb(href)) return words === href ? "</span>" : `</span> <span class="aim">(${escapeHtml(href)})</span>`;
   const host = hostOf(href);
-  const named = /\b[\w-]+\.[a-z]{2,}\b/i.test(words) && !words.toLowerCase().includes(host);
-  return named ? `</a> <span class="aim">(${escapeHtml(host)})</span>` : "</a>";
+  return names(words, href) ? `</a> <span class="aim">(${escapeHtml(host)})</span>` : "</a>";
 };
+
+/** Words that look like the name of a host. */
+const HOST_LIKE = /[\p{L}\p{N}_-]+(?:\.[\p{L}\p{N}_-]+)*\.\p{L}{2,}/gu;
+
+/** Whether the words of a link name another host than the one that it leads to. */
+function names(words: string, href: string): boolean {
+  const said = words
+    .trim()
+    .normalize("NFKC")
+    .replace(/\u3002/g, ".")
+    .toLowerCase();
+  if (said === href.toLowerCase()) return false;
+  const bare = (host: string) => host.replace(/^www\./, "").replace(/:\d+$/, "");
+  const host = bare(hostOf(href));
+  return (said.match(HOST_LIKE) ?? []).some((word) => bare(word) !== host);
+}
 
 function linkBefore(tokens: { type: string; content: string; attrGet(name: string): unknown }[], close: number) {
   let words = "";

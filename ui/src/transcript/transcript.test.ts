@@ -1,97 +1,19 @@
-import { cleanup, fireEvent, render, screen, within } from "@testing-library/svelte";
+import { cleanup, fireEvent, screen } from "@testing-library/svelte";
 import axe from "axe-core";
-import { tick } from "svelte";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { outboxOf } from "../composer/outbox.svelte";
 import { AppState } from "../state/app.svelte";
-import { SessionStore } from "../state/session.svelte";
-import type { Frame, LiveView, Row, SessionView } from "../wire";
-import { answer, made, message, result, row, tool } from "./made";
-import Transcript from "./Transcript.svelte";
+import { frame, layOut, serve, settle, shown as show, words } from "../test/layout";
+import { answer, made, message, result, row, tool } from "../test/made";
+import type { LiveView, Row, SessionView } from "../wire";
 
 const call = vi.hoisted(() => vi.fn());
 vi.mock("../host", async (original) => ({ ...(await original<object>()), call, watch: async () => 1 }));
 
-const HEIGHT = 600;
-const ITEM = 50;
-
-/** A page without layout: every item is as high as any other, and elements are measured when they are observed. */
-class Observer {
-  static all = new Set<Observer>();
-  #seen = new Set<Element>();
-  #tell: ResizeObserverCallback;
-  constructor(tell: ResizeObserverCallback) {
-    this.#tell = tell;
-    Observer.all.add(this);
-  }
-  observe(element: Element) {
-    this.#seen.add(element);
-    queueMicrotask(() => this.#measure([element]));
-  }
-  unobserve(element: Element) {
-    this.#seen.delete(element);
-  }
-  disconnect() {
-    this.#seen.clear();
-  }
-  #measure(elements: Element[]) {
-    const entries = elements
-      .filter((element) => this.#seen.has(element))
-      .map((target) => {
-        const height = target.classList.contains("scroll") || target.getAttribute("role") === "log" ? HEIGHT : ITEM;
-        return { target, contentRect: { width: 600, height } } as unknown as ResizeObserverEntry;
-      });
-    if (entries.length > 0) this.#tell(entries, this as unknown as ResizeObserver);
-  }
-}
-
 let app: AppState;
-let rows: Row[] = [];
-let last = 0;
 beforeEach(() => {
   localStorage.clear();
-  vi.stubGlobal("ResizeObserver", Observer);
-  for (const [name, value] of [
-    ["offsetParent", document.body],
-    ["offsetHeight", HEIGHT],
-    ["clientHeight", HEIGHT],
-  ] as const) {
-    Object.defineProperty(HTMLElement.prototype, name, { configurable: true, get: () => value });
-  }
-  Object.defineProperty(HTMLElement.prototype, "scrollHeight", {
-    configurable: true,
-    get(this: HTMLElement) {
-      const inner = this.firstElementChild;
-      return inner instanceof HTMLElement ? Number.parseFloat(inner.style.height) || 0 : 0;
-    },
-  });
-  const tops = new WeakMap<HTMLElement, number>();
-  Object.defineProperty(HTMLElement.prototype, "scrollTop", {
-    configurable: true,
-    get(this: HTMLElement) {
-      return Math.min(tops.get(this) ?? 0, Math.max(0, this.scrollHeight - HEIGHT));
-    },
-    set(this: HTMLElement, top: number) {
-      tops.set(this, Math.max(0, Math.min(top, this.scrollHeight - HEIGHT)));
-      // As in a browser, the event comes later than the change.
-      setTimeout(() => this.dispatchEvent(new Event("scroll")));
-    },
-  });
-  HTMLElement.prototype.scrollTo = function (this: HTMLElement, to?: ScrollToOptions | number) {
-    if (typeof to === "object" && to.top !== undefined) this.scrollTop = to.top;
-  } as typeof HTMLElement.prototype.scrollTo;
-  HTMLElement.prototype.scrollBy = function (this: HTMLElement, by?: ScrollToOptions | number) {
-    if (typeof by === "object" && by.top !== undefined) this.scrollTop += by.top;
-  } as typeof HTMLElement.prototype.scrollBy;
+  layOut();
   call.mockReset();
-  call.mockImplementation(async (cmd: string, args: { before?: number; after?: number }) => {
-    if (cmd !== "page") return {};
-    const some =
-      args.after !== undefined
-        ? rows.filter((each) => each.n > (args.after ?? 0)).slice(0, 100)
-        : rows.filter((each) => each.n < (args.before ?? Number.POSITIVE_INFINITY)).slice(-100);
-    return { rows: some, first: rows[0]?.n ?? 0, last };
-  });
   app = new AppState();
 });
 afterEach(() => {
@@ -100,42 +22,9 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-async function settle() {
-  for (let i = 0; i < 12; i++) {
-    await tick();
-    await new Promise((done) => setTimeout(done, 5));
-  }
-}
-
-async function shown(given: Row[], session: SessionView = made(), live: LiveView | null = null) {
-  rows = given;
-  last = given.at(-1)?.n ?? 0;
-  app.branches.put(session);
-  const store = new SessionStore(session.id);
-  const view = render(Transcript, { session, store, app });
-  await store.load();
-  if (live !== null) store.apply(frame([], live));
-  await settle();
-  return { store, session, ...view };
-}
-
-const frame = (rows: Row[], live: LiveView | null = null): Frame => ({
-  seq: 2,
-  sessions: [],
-  removed: [],
-  tasks: [],
-  rows,
-  live,
-  status: null,
-});
-const log = () => screen.getByRole("log");
-const words = () => log().textContent?.replace(/\s+/g, " ").trim() ?? "";
-const many = (count: number) => Array.from({ length: count }, (_, i) => row(i + 1, answer(`words ${i + 1}`)));
-
-async function scrollTo(top: number) {
-  await fireEvent.wheel(log());
-  log().scrollTop = top;
-  await settle();
+async function shown(rows: Row[], session: SessionView = made(), live: LiveView | null = null) {
+  serve(call, rows);
+  return await show(app, session, live);
 }
 
 describe("what happened is said", () => {
@@ -264,6 +153,7 @@ describe("what happened is said", () => {
     );
     await shown([each], made({ parent: "p", depth: 1 }));
     expect(words()).toContain(wanted);
+    vi.useRealTimers();
     const { violations } = await axe.run(document.body, {
       rules: { "color-contrast": { enabled: false }, region: { enabled: false } },
     });
@@ -342,6 +232,34 @@ describe("calls open", () => {
     await fireEvent.click(screen.getByRole("button", { name: "Show all 1,204 lines" }));
     await settle();
     expect(screen.getByRole("group", { name: "Output" }).textContent).toBe("the whole");
+  });
+
+  it("of a command to as much as the window can show, and say how much is left out and where it is", async () => {
+    const notice = row(1, {
+      kind: "notice",
+      task: "bash-1",
+      task_kind: "bash",
+      label: "make",
+      child: null,
+      status: "completed",
+      detail: "exit 0",
+      killed_by: null,
+      ran_ms: 1,
+      told_at_step: 1,
+    });
+    const size = 2_000_000;
+    app.about = { version: "1", pid: 1, data: "/home/me/data", config: "/c", cwd: "/w", status: null };
+    await shown([notice]);
+    call.mockImplementation(async (_: string, { offset = 0, limit }: { offset?: number; limit: number }) => {
+      const next = Math.min(size, offset + Math.min(limit, 300_000));
+      return { text: "x".repeat(next - offset), next, size, done: true };
+    });
+    await fireEvent.click(screen.getByRole("button", { name: /Completed make/ }));
+    await settle();
+    await fireEvent.click(screen.getByRole("button", { name: "Show all" }));
+    await settle();
+    expect(screen.getByRole("group", { name: "Output" }).textContent?.length).toBe(600_000);
+    expect(words()).toContain("The last 1.4 MB are left out here. The whole output is in ~/data/output/bash-1.");
   });
 
   it("and say why not, when the log cannot be read", async () => {
@@ -425,164 +343,4 @@ describe("calls open", () => {
     await fireEvent.click(screen.getByRole("button", { name: "Put it back in the box" }));
     expect(app.draft("s")).toBe("old\n\nnew");
   });
-});
-
-describe("reading", () => {
-  it("holds only what is in reach, opens at the end and follows it", async () => {
-    const { store } = await shown(many(300));
-    expect(screen.getAllByRole("article").length).toBeLessThan(60);
-    expect(words()).toContain("words 300");
-    expect(store.following).toBe(true);
-    store.apply(frame([row(301, answer("words 301"))]));
-    await settle();
-    expect(words()).toContain("words 301");
-    expect(log().scrollTop).toBe(log().scrollHeight - HEIGHT);
-  });
-
-  it("never moves what someone reads, and says how much is new", async () => {
-    const { store } = await shown(many(90));
-    await scrollTo(2000);
-    const top = log().scrollTop;
-    expect(store.following).toBe(false);
-    expect(screen.queryByRole("button", { name: /new/ })).toBe(null);
-    for (let n = 91; n <= 94; n++) store.apply(frame([row(n, answer(`words ${n}`))]));
-    await settle();
-    expect(log().scrollTop).toBe(top);
-    await fireEvent.click(screen.getByRole("button", { name: "4 new" }));
-    await settle();
-    expect(store.following).toBe(true);
-    expect(words()).toContain("words 94");
-    expect(screen.queryByRole("button", { name: /new/ })).toBe(null);
-  });
-
-  it("a place that is corrected after the end was shown is not the reader's doing", async () => {
-    const { store } = await shown(many(90));
-    store.apply(frame([row(91, answer("words 91"))]));
-    await vi.waitFor(() => expect(words()).toContain("words 91"));
-    log().scrollTop -= 40;
-    await settle();
-    expect(store.following).toBe(true);
-    await scrollTo(log().scrollTop - 40);
-    expect(store.following).toBe(false);
-  });
-
-  it("brings older rows without a jump", async () => {
-    const { store } = await shown(many(250));
-    await scrollTo(1500);
-    await scrollTo(400);
-    expect(store.rows[0]?.n).toBe(51);
-    const first = [...log().querySelectorAll<HTMLElement>(".item")].map((each) => each.dataset.key);
-    // Row 151 was at the start: what was in view at 400 is in view 100 rows further down.
-    expect(log().scrollTop).toBe(400 + 100 * ITEM);
-    expect(first).toContain("159:0");
-  });
-
-  it("remembers where the reader stood", async () => {
-    const { unmount } = await shown(many(90));
-    await scrollTo(2020);
-    unmount();
-    expect(new SessionStore("s").anchor).toEqual({ n: 41, part: 0, offset: -20 });
-    const { store } = await shown(many(90));
-    expect(store.following).toBe(false);
-    expect(log().scrollTop).toBe(2020);
-  });
-
-  it("End goes back to the end, ] and [ step through messages, e opens all", async () => {
-    const mixed = Array.from({ length: 90 }, (_, i) =>
-      row(i + 1, i % 3 === 0 ? answer(`words ${i + 1}`) : tool("bash", `c${i}`)),
-    );
-    const { store } = await shown(mixed);
-    await scrollTo(1000);
-    await fireEvent.keyDown(log(), { key: "]" });
-    await settle();
-    expect((document.activeElement as HTMLElement).dataset.key).toBe("22:0");
-    await fireEvent.keyDown(log(), { key: "[" });
-    await settle();
-    expect((document.activeElement as HTMLElement).dataset.key).toBe("19:0");
-    await fireEvent.keyDown(log(), { key: "e" });
-    expect(store.isOpen("2:0", false)).toBe(true);
-    await fireEvent.keyDown(log(), { key: "e" });
-    expect(store.isOpen("2:0", true)).toBe(false);
-    await fireEvent.keyDown(log(), { key: "End" });
-    await settle();
-    expect(store.following).toBe(true);
-    await fireEvent.keyDown(log(), { key: "e", ctrlKey: true });
-    expect(store.isOpen("2:0", true)).toBe(false);
-  });
-
-  it("shows a message from its press until its row is there", async () => {
-    const { store, session } = await shown(many(5));
-    let accept: (answer: unknown) => void = () => {};
-    call.mockImplementation(
-      () =>
-        new Promise((yes) => {
-          accept = yes;
-        }),
-    );
-    void outboxOf(app).send(session, "hello");
-    await settle();
-    expect(words()).toContain("hello Kept here, not sent yet");
-    accept({ n: 6 });
-    await settle();
-    expect(words()).toContain("hello Accepted, waits for the next step");
-    store.apply(frame([row(6, message("hello"))]));
-    await settle();
-    expect(within(log()).getAllByText("hello").length).toBe(1);
-  });
-
-  it("what streams stands at the end, with a heading that says so", async () => {
-    const live = { step: 4, blocks: [{ type: "text" as const, name: null, from: 0, text: "So *far*" }], calls: [] };
-    await shown([row(1, message("go"))], made({ state: "running" }), live);
-    expect(screen.getByRole("heading", { name: "Answer, step 4, still being written" })).toBeTruthy();
-    expect(words()).toContain("So far");
-  });
-
-  it("arguments that stream are never shown or parsed, only their size", async () => {
-    const live = {
-      step: 4,
-      blocks: [{ type: "tool_call" as const, name: "write_file", from: 0, text: "x".repeat(500_000) }],
-      calls: [],
-    };
-    await shown([row(1, message("go"))], made({ state: "running" }), live);
-    expect(words()).toContain("Prepares write_file 500 KB");
-    expect(words().length).toBeLessThan(200);
-  });
-
-  it("says nothing of loading at first, then how much it reads", async () => {
-    const session = made({ step: 12_400 });
-    app.branches.put(session);
-    const store = new SessionStore("s");
-    call.mockReturnValue(new Promise(() => {}));
-    vi.useFakeTimers();
-    render(Transcript, { session, store, app });
-    void store.load();
-    await vi.advanceTimersByTimeAsync(100);
-    expect(words()).toBe("");
-    expect(screen.getByRole("heading", { level: 1 }).textContent).toBe("Port the solver");
-    await vi.advanceTimersByTimeAsync(100);
-    expect(words()).toBe("Reading 12,400 steps");
-  });
-
-  it("says why it cannot be read, and tries again", async () => {
-    call.mockRejectedValueOnce(new Error("the store is damaged"));
-    const { store } = await shown(many(3));
-    expect(words()).toContain("The transcript could not be read");
-    await fireEvent.click(screen.getByRole("button", { name: "Try again" }));
-    await settle();
-    expect([store.problem, words().includes("words 3")]).toEqual([null, true]);
-  });
-
-  it("switching between long sessions keeps the page small", async () => {
-    const a = await shown(many(1500), made({ id: "a" }));
-    const count = () => document.querySelectorAll("*").length;
-    const before = count();
-    for (let i = 0; i < 20; i++) {
-      const id = i % 2 === 0 ? "b" : "a";
-      const store = new SessionStore(id);
-      await a.rerender({ session: made({ id }), store, app });
-      await store.load();
-      await settle();
-    }
-    expect(Math.abs(count() - before)).toBeLessThan(before / 4);
-  }, 20_000);
 });

@@ -1,8 +1,7 @@
 // What a tool call is called in the transcript: an icon, a verb in the tense of its state, and the facts at its right.
 
-import { clock, count, took } from "../format";
+import { bytes, clock, count, took } from "../format";
 import type { IconName } from "../icons/names";
-import { bytes } from "../text/format";
 import { byWords } from "../tree/words";
 import type { Receipt, TaskStatus, ToolRow } from "../wire";
 

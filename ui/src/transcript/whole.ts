@@ -5,13 +5,16 @@ import type { SessionId, TaskId } from "../wire";
 const EVENTS = 200;
 const PAGES = 50;
 
+/** A text, and how many bytes are left out at its end. */
+export type Whole = { text: string; left: number };
+
 /** The whole text that a call gave the model, from the log. `n` is the event that holds the call. */
-export async function wholeResult(session: SessionId, n: number, id: string): Promise<string> {
+export async function wholeResult(session: SessionId, n: number, id: string): Promise<Whole> {
   let after = n - 1;
   for (let page = 0; page < PAGES; page++) {
     const { events } = await call("events", { session, after, limit: EVENTS });
     const found = events.find((event) => event.kind === "tool_finished" && event.body.call === id);
-    if (found !== undefined) return typeof found.body.text === "string" ? found.body.text : "";
+    if (found !== undefined) return { text: typeof found.body.text === "string" ? found.body.text : "", left: 0 };
     const last = events.at(-1);
     if (last === undefined || last.n <= after) break;
     after = last.n;
@@ -31,15 +34,15 @@ export async function outputEnd(task: TaskId): Promise<{ text: string; all: bool
   return { text, all: offset === 0 };
 }
 
-/** A task's output from its start, as far as the window can show it. */
-export async function wholeOutput(task: TaskId): Promise<string> {
+/** A task's output from its start, as far as the window can show it, and how many bytes of it are left out. */
+export async function wholeOutput(task: TaskId): Promise<Whole> {
   let text = "";
   let offset = 0;
-  while (text.length < MOST) {
+  for (;;) {
     const part = await call("output", { task, offset, limit: MOST });
     text += part.text;
-    if (part.next <= offset || part.next >= part.size) return text;
+    const left = Math.max(0, part.size - part.next);
+    if (left === 0 || part.next <= offset || text.length >= MOST) return { text, left };
     offset = part.next;
   }
-  return text;
 }

@@ -1,6 +1,6 @@
 import { render, screen, waitFor } from "@testing-library/svelte";
 import userEvent from "@testing-library/user-event";
-import { beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { AppState } from "../state/app.svelte";
 import { expectAccessible } from "../test/axe";
 import { aFrame, aSession, aTask } from "../test/views";
@@ -33,7 +33,7 @@ function show(): AppState {
           created_at: 4,
           state: "failed",
           detail: "exit 101",
-          ended_at: Date.now() + 1e6,
+          ended_at: 9e12,
         }),
       ],
       tasks: [aTask("t", "a", { label: "cargo bench" })],
@@ -69,6 +69,8 @@ beforeEach(() => {
         },
   );
 });
+
+afterEach(() => vi.useRealTimers());
 
 describe("the tree", () => {
   it("names every row with its state, and tells its place", async () => {
@@ -174,14 +176,16 @@ describe("the tree", () => {
   });
 
   it("what settled is unread until it is looked at, and its command leaves when its owner was left", async () => {
+    vi.useFakeTimers({ toFake: ["Date"] });
     show();
     await rows();
     const failed = app.sessions.get("b");
     expect(failed && app.unread(failed)).toBe(true);
     await app.open("a");
-    app.apply(aFrame({ tasks: [aTask("t", "a", { status: "completed", settled_at: Date.now() + 5 })] }));
+    vi.setSystemTime(Date.now() + 1);
+    app.apply(aFrame({ tasks: [aTask("t", "a", { status: "completed", settled_at: Date.now() })] }));
     expect(app.tree.rows.map((row) => row.key)).toContain("t:t");
-    await new Promise((resolve) => setTimeout(resolve, 10));
+    vi.setSystemTime(Date.now() + 1);
     await app.open("b");
     expect(failed && app.unread(failed)).toBe(false);
     expect(app.tree.rows.map((row) => row.key)).not.toContain("t:t");

@@ -1,0 +1,152 @@
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { aFrame, anAnswer, aSession } from "../test/views";
+import type { Push, Receipt } from "../wire";
+import { AppState } from "./app.svelte";
+
+const host = vi.hoisted(() => ({ call: vi.fn(), watch: vi.fn(), quit: vi.fn() }));
+vi.mock("../host", () => ({ ...host, HostError: Error, mintKey: () => "key" }));
+
+type Asked = {
+  session: string | null;
+  push: (push: Push) => void;
+  yes: (seq: number) => void;
+  no: (error: Error) => void;
+};
+let asked: Asked[];
+const receipt: Receipt = {
+  what: "turn",
+  label: "Release",
+  by: "person",
+  ended: [],
+  kept: [],
+  processes: [],
+  unconfirmed: [],
+  ms: 1,
+};
+
+function answer(cmd: string): unknown {
+  const answers: Record<string, unknown> = {
+    tree: { sessions: [aSession("root"), aSession("a", { parent: "root" })], tasks: [] },
+    models: { models: [] },
+    about: { status: null },
+    page: { rows: [], first: 0, last: 0 },
+    stop: receipt,
+  };
+  return answers[cmd] ?? {};
+}
+
+const followed = () => asked.map(({ session }) => session);
+const calls = (cmd: string) => host.call.mock.calls.filter(([name]) => name === cmd).length;
+
+beforeEach(() => {
+  localStorage.clear();
+  vi.clearAllMocks();
+  asked = [];
+  host.call.mockImplementation(async (cmd: string) => answer(cmd));
+  host.watch.mockImplementation(async (session: string | null, _after: unknown, push: (push: Push) => void) => {
+    asked.push({ session, push, yes: () => {}, no: () => {} });
+    return 1;
+  });
+});
+
+/** From now on every `watch` is answered by hand. */
+function byHand(): void {
+  host.watch.mockImplementation(
+    (session: string | null, _after: unknown, push: (push: Push) => void) =>
+      new Promise<number>((yes, no) => asked.push({ session, push, yes, no })),
+  );
+}
+
+async function started(): Promise<AppState> {
+  const app = new AppState();
+  await app.start();
+  return app;
+}
+
+describe("what is followed", () => {
+  it("when it cannot be, what was followed before goes on and is shown again", async () => {
+    const app = await started();
+    const before = app.store;
+    byHand();
+    const opened = app.open("a");
+    await vi.waitFor(() => expect(followed()).toEqual([null, "root", "a"]));
+    asked[1]?.push({ frame: aFrame({ seq: 2, rows: [anAnswer(1, 1)], sessions: [aSession("new")] }) });
+    asked[2]?.no(new Error("There is no such session."));
+    await opened;
+    expect([app.openId, app.store === before, app.problem]).toEqual(["root", true, "There is no such session."]);
+    asked[1]?.push({ frame: aFrame({ seq: 3, sessions: [aSession("newer")] }) });
+    expect(["new", "newer"].map((id) => app.sessions.has(id))).toEqual([true, true]);
+  });
+
+  it("a session that is not known is opened when it is", async () => {
+    const app = await started();
+    await app.open("made");
+    expect([app.openId, followed()]).toEqual(["root", [null, "root"]]);
+    asked[1]?.push({ frame: aFrame({ sessions: [aSession("made")] }) });
+    await vi.waitFor(() => expect([app.openId, followed().at(-1)]).toEqual(["made", "made"]));
+  });
+
+  it("what is to be shown before the tree was read is what opens", async () => {
+    const app = new AppState();
+    host.call.mockImplementation(async (cmd: string) => {
+      if (cmd === "tree") asked[0]?.push({ show: "root" });
+      const sessions = [aSession("root"), aSession("later", { created_at: 2_000 })];
+      return cmd === "tree" ? { sessions, tasks: [] } : answer(cmd);
+    });
+    await app.start();
+    expect(app.openId).toBe("root");
+  });
+
+  it("is asked for one after the other, so that the last one opened is the one that is followed", async () => {
+    const app = await started();
+    byHand();
+    const opened = [app.open("a"), app.open("root")];
+    await vi.waitFor(() => expect(followed()).toEqual([null, "root", "a"]));
+    asked[2]?.yes(2);
+    await vi.waitFor(() => expect(followed()).toEqual([null, "root", "a", "root"]));
+    asked[3]?.yes(3);
+    await Promise.all(opened);
+    asked[2]?.push({ frame: aFrame({ sessions: [aSession("ghost")] }) });
+    expect([app.openId, app.sessions.has("ghost")]).toEqual(["root", false]);
+  });
+
+  it("is no session while the settings or a new one fill the window, and the same again on return", async () => {
+    const app = await started();
+    const before = app.store;
+    app.view = "settings";
+    app.view = "new";
+    app.view = "session";
+    await vi.waitFor(() => expect(followed()).toEqual([null, "root", null, "root"]));
+    // What came meanwhile is read anew.
+    await vi.waitFor(() => expect(calls("page")).toBe(2));
+    expect([app.view, app.openId, app.store === before]).toEqual(["session", "root", false]);
+    app.view = "new";
+    await app.open("root");
+    expect(followed().slice(4)).toEqual([null, "root"]);
+  });
+});
+
+it("the first page waits for the tree, and for nothing else", async () => {
+  host.call.mockImplementation((cmd: string) =>
+    cmd === "tree" || cmd === "page" ? answer(cmd) : new Promise(() => {}),
+  );
+  const app = await started();
+  expect([app.ready, app.openId]).toEqual([true, "root"]);
+});
+
+it("models are read again where they are chosen or shown", async () => {
+  const app = await started();
+  expect(calls("models")).toBe(1);
+  app.view = "new";
+  expect(calls("models")).toBe(2);
+  app.view = "settings";
+  expect(calls("models")).toBe(3);
+  app.view = "session";
+  expect(calls("models")).toBe(3);
+});
+
+it("a stop that found nothing says so", async () => {
+  const app = await started();
+  await app.stops.stop({ what: "turn", id: "root" });
+  expect(app.live.sentence).toBe("Nothing ran in Release.");
+});
