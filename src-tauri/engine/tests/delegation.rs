@@ -425,3 +425,42 @@ async fn a_message_takes_the_way_that_was_promised_or_none() {
     assert_eq!(send(Route::Started).await.unwrap().route, Route::Started);
     lab.rest(&root).await;
 }
+
+#[tokio::test]
+async fn a_store_that_takes_nothing_is_told_and_the_turn_ends_as_soon_as_it_does_again() {
+    let lab = Lab::new().await;
+    lab.script("root", vec![vec![gate("reply"), say("to be saved")], vec![say("well again")]]);
+    let root = lab.prompted("go").await;
+    lab.reached("reply").await;
+    let store = rusqlite::Connection::open(lab.data().join("coppice.db")).unwrap();
+    store.execute_batch("CREATE TRIGGER full BEFORE INSERT ON event BEGIN SELECT RAISE(ABORT, 'no room'); END").unwrap();
+    let mut follow = lab.engine.follow(Some(root.clone()), None).await.unwrap();
+    lab.open_gate("reply");
+    let told = within(async {
+        loop {
+            if let Some(status) = follow.next().await.unwrap().unwrap().status {
+                return status;
+            }
+        }
+    })
+    .await;
+    assert!(!told.is_empty());
+    let refused = lab.engine.prompt(&root, "more".into(), &key()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Store);
+    let stopped = within(lab.engine.stop(Target::Everything, None, false, &key())).await.unwrap();
+    assert_eq!(stopped.unconfirmed, Vec::<String>::new(), "a stop does not need the store");
+    store.execute_batch("DROP TRIGGER full").unwrap();
+    lab.rest(&root).await;
+    let ends: Vec<TurnEnd> = lab
+        .events(&root)
+        .await
+        .into_iter()
+        .filter_map(|recorded| match recorded.event {
+            Event::TurnEnded { end, .. } => Some(end),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(ends, [TurnEnd::Failed]);
+    lab.engine.prompt(&root, "and now?".into(), &key()).await.unwrap();
+    assert_eq!(lab.rest(&root).await.state, SessionState::Idle);
+}
