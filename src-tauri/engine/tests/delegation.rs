@@ -433,7 +433,9 @@ async fn a_store_that_takes_nothing_is_told_and_the_turn_ends_as_soon_as_it_does
     let root = lab.prompted("go").await;
     lab.reached("reply").await;
     let store = rusqlite::Connection::open(lab.data().join("coppice.db")).unwrap();
-    store.execute_batch("CREATE TRIGGER full BEFORE INSERT ON event BEGIN SELECT RAISE(ABORT, 'no room'); END").unwrap();
+    store
+        .execute_batch("CREATE TRIGGER full BEFORE INSERT ON event BEGIN SELECT RAISE(ABORT, 'no room'); END")
+        .unwrap();
     let mut follow = lab.engine.follow(Some(root.clone()), None).await.unwrap();
     lab.open_gate("reply");
     let told = within(async {

@@ -129,6 +129,7 @@ impl Engine {
                 if live.iter().any(|task| task.child.as_ref() == Some(id)) {
                     let mut plan = self.plan_branch(&sessions, &live, session);
                     plan.receipt.what = "turn".to_owned();
+                    plan.receipt.kept.clear();
                     return Ok(plan);
                 }
                 let mut plan = Plan::new("turn", &session.title, vec![id.clone()]);

@@ -35,6 +35,14 @@ fn order(line: &str, cwd: &Path) -> Option<Order> {
     }) {
         return Some(path);
     }
+    for verb in ["look into ", "look in ", "look at ", "read "] {
+        if let Some(named) = find_word(line, verb).and_then(|at| {
+            let word = line[at + verb.len()..].split_whitespace().next()?;
+            existing(word.trim_matches(|c: char| c.is_ascii_punctuation()), cwd)
+        }) {
+            return Some(named);
+        }
+    }
     for verb in ["look for ", "search for ", "grep for ", "grep "] {
         if let Some(at) = find_word(line, verb) {
             let what = line[at + verb.len()..].trim().trim_end_matches(['.', '!', '?']);
@@ -68,7 +76,11 @@ fn path(word: &str, cwd: &Path) -> Option<Order> {
     if !word.contains(['/', '.']) || word.bytes().all(|byte| matches!(byte, b'.' | b'/')) {
         return None;
     }
-    let kind = std::fs::metadata(cwd.join(word)).ok()?;
+    existing(word, cwd)
+}
+
+fn existing(word: &str, cwd: &Path) -> Option<Order> {
+    let kind = std::fs::metadata(cwd.join(word)).ok().filter(|_| !word.is_empty())?;
     Some(Order::Path { path: word.to_owned(), folder: kind.is_dir() })
 }
 
@@ -92,6 +104,8 @@ mod tests {
             ("grep fn main", search("fn main")),
             ("see src/a.rs.", at("src/a.rs", false)),
             ("and `src/`?", at("src/", true)),
+            ("Look into src, please.", at("src", true)),
+            ("look into nothing", Order::Other("look into nothing".to_owned())),
             ("see src/gone.rs", Order::Other("see src/gone.rs".to_owned())),
             ("nonstop, e.g. and/or ...", Order::Other("nonstop, e.g. and/or ...".to_owned())),
             ("Grüße", Order::Other("Grüße".to_owned())),
