@@ -7,14 +7,14 @@ use crate::event::{Event, Mode, Party, ToolFilter, TurnEnd};
 use crate::id::{Owner, SessionId, TaskId};
 use crate::live::Live;
 use crate::llm::Model;
-use crate::log::Log;
+use crate::log::{Log, OwedNotice};
 use crate::scope::Scope;
 use crate::task::{Cause, Mailbox, Tasks, lock};
 use crate::tool::Tool;
 use crate::transcript::Transcript;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -56,8 +56,10 @@ pub struct Agent {
     stop: Mutex<Stopper>,
     steerable: AtomicBool,
     turning: watch::Sender<bool>,
-    /// Whether a notice that is owed now starts a turn by itself.
+    /// Whether a new notice starts a turn by itself.
     would_wake: AtomicBool,
+    /// Notices that were owed before this event of its log do not wake it: its turn was stopped or failed after them.
+    parked: AtomicI64,
     /// Set by a stop of its branch: no notice starts a turn until a person speaks.
     held: AtomicBool,
     /// What it is live for.
@@ -262,6 +264,7 @@ impl Agents {
             steerable: AtomicBool::new(false),
             turning: watch::channel(false).0,
             would_wake: AtomicBool::new(self.0.config.notices.wake),
+            parked: AtomicI64::new(0),
             held: AtomicBool::new(false),
             drive: prepared.role.drive.clone(),
             tools: prepared.role.tools.clone(),
@@ -371,9 +374,10 @@ impl Agent {
         self.steerable.load(Ordering::Acquire)
     }
 
-    /// Whether a notice that is owed now starts a turn by itself, with no word of the person.
-    pub fn would_wake(&self) -> bool {
-        self.would_wake.load(Ordering::Acquire)
+    /// Whether one of these notices starts a turn by itself, with no word of the person.
+    pub fn would_wake(&self, owed: &[OwedNotice]) -> bool {
+        let parked = self.parked.load(Ordering::Acquire);
+        self.would_wake.load(Ordering::Acquire) && owed.iter().any(|notice| notice.settled > parked)
     }
 
     /// Says, between turns, whether a notice may start the next one.

@@ -310,9 +310,9 @@ impl Engine {
         if busy {
             return Ok(false);
         }
-        let agent = self.0.agents.get(session);
-        let wakes = agent.as_ref().is_some_and(|agent| agent.owner.session == root && agent.would_wake());
-        Ok(!wakes || self.0.log.owed(session).await?.is_empty())
+        let agent = self.0.agents.get(session).filter(|agent| agent.owner.session == root);
+        let owed = self.0.log.owed(session).await?;
+        Ok(!agent.is_some_and(|agent| agent.would_wake(&owed)))
     }
 
     /// Rows of a transcript: the newest `limit` before `before`, or the oldest `limit` after `after`, or the newest.

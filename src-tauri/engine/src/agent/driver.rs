@@ -11,6 +11,7 @@ use crate::transcript::Transcript;
 use crate::turn::{Effect, Input, Turn};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -86,10 +87,11 @@ impl Driver {
                 Mail::Message(letter) => self.accept_first(letter).await,
                 Mail::Notice => self.may_wake().await,
             };
-            let mut woken = true;
             while let Some(turn) = begin {
                 let (end, _) = self.drive_turn(turn, None).await;
-                woken = end == TurnEnd::Completed;
+                if end != TurnEnd::Completed {
+                    self.agent.parked.store(self.transcript.last_n(), Ordering::Release);
+                }
                 begin = match end {
                     // A notice that came after the last step wakes it again.
                     TurnEnd::Completed => self.may_wake().await,
@@ -103,7 +105,7 @@ impl Driver {
                     _ => None,
                 };
             }
-            self.agent.rest(woken && self.budget_left());
+            self.agent.rest(self.budget_left());
         }
     }
 
@@ -120,7 +122,7 @@ impl Driver {
     async fn accept_first(&mut self, letter: Letter) -> Option<Turn> {
         if letter.from == Party::Person {
             self.wakes = 0;
-            self.agent.held.store(false, std::sync::atomic::Ordering::Release);
+            self.agent.held.store(false, Ordering::Release);
         }
         let turn = self.new_turn();
         let mut events =
@@ -160,11 +162,9 @@ impl Driver {
 
     /// A turn that a notice starts, if one is owed and the owner may be woken.
     async fn may_wake(&mut self) -> Option<Turn> {
-        if !self.budget_left() {
-            return None;
-        }
+        self.agent.rest(self.budget_left());
         match self.shared.log.owed(&self.place.session).await {
-            Ok(owed) if owed.is_empty() => None,
+            Ok(owed) if !self.agent.would_wake(&owed) => None,
             Ok(_) => {
                 self.wakes += 1;
                 self.begin().await
@@ -179,7 +179,7 @@ impl Driver {
     /// Whether a notice may wake it once more before the person speaks.
     fn budget_left(&self) -> bool {
         let budget = self.shared.config.limits.wake_budget;
-        let held = self.agent.held.load(std::sync::atomic::Ordering::Acquire);
+        let held = self.agent.held.load(Ordering::Acquire);
         self.shared.config.notices.wake && !held && (budget == 0 || self.wakes < budget)
     }
 
