@@ -38,7 +38,7 @@ mod stop;
 
 pub use follow::{FRAME, Follow};
 use lock::FolderLock;
-use stop::{below, is_live};
+use stop::below;
 
 /// The runtime of one data folder. Clones share it.
 #[derive(Clone)]
@@ -305,7 +305,7 @@ impl Engine {
         let root = self.0.log.session(session).await?.root;
         let (sessions, tasks) = self.tree(Some(&root)).await?;
         let branch = below(&sessions, session);
-        let busy = sessions.iter().any(|session| branch.contains(&session.id) && is_live(session.state))
+        let busy = sessions.iter().any(|session| branch.contains(&session.id) && session.state.is_live())
             || tasks.iter().any(|task| branch.contains(&task.owner) && !task.status.is_terminal());
         if busy {
             return Ok(false);
@@ -517,7 +517,7 @@ impl Inner {
                 at = parents.get(&id).cloned().flatten();
             }
         };
-        for session in sessions.iter().filter(|session| is_live(session.state)) {
+        for session in sessions.iter().filter(|session| session.state.is_live()) {
             count(session.parent.clone());
         }
         for task in tasks.iter().filter(|task| task.child.is_none() && !task.status.is_terminal()) {

@@ -35,6 +35,16 @@ pub enum SessionState {
     Unverified,
 }
 
+impl SessionState {
+    /// Whether something of its own runs, or is not known to have ended.
+    pub fn is_live(self) -> bool {
+        match self {
+            Self::Starting | Self::Running | Self::Waiting | Self::Stopping | Self::Unverified => true,
+            Self::Idle | Self::Completed | Self::Failed | Self::Killed | Self::Interrupted => false,
+        }
+    }
+}
+
 /// Tokens of a session, summed over its requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, TS)]
 pub struct Tokens {

@@ -6,7 +6,7 @@ use crate::error::{Code, Error, Result};
 use crate::event::{Event, Party, Receipt, ReceiptItem, ReceiptProcess};
 use crate::id::{SessionId, TaskId};
 use crate::task::{Caller, DID_NOT_STOP};
-use crate::view::{SessionState, SessionView, TaskView};
+use crate::view::{SessionView, TaskView};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -214,7 +214,7 @@ impl Plan {
 
     fn end_turn(&mut self, inner: &Inner, session: &SessionView, kind: &str) {
         let agent = inner.agents.get(&session.id).filter(|agent| agent.in_turn());
-        if agent.is_some() || is_live(session.state) {
+        if agent.is_some() || session.state.is_live() {
             self.receipt.ended.push(item(kind, session.id.as_str(), &session.title));
         }
         self.turns.extend(agent);
@@ -244,7 +244,7 @@ impl Plan {
             }
         }
         for session in sessions.iter().filter(|session| branch.contains(&session.id) && session.id != top.id) {
-            if is_live(session.state) {
+            if session.state.is_live() {
                 self.receipt.ended.push(item("child", session.id.as_str(), &session.title));
             }
         }
@@ -256,7 +256,7 @@ impl Plan {
 
 fn items(sessions: &[SessionView], live: &[&TaskView], within: &BTreeSet<SessionId>) -> Vec<ReceiptItem> {
     let mut items = Vec::new();
-    for session in sessions.iter().filter(|session| within.contains(&session.id) && is_live(session.state)) {
+    for session in sessions.iter().filter(|session| within.contains(&session.id) && session.state.is_live()) {
         let kind = if session.depth == 0 { "turn" } else { "child" };
         items.push(item(kind, session.id.as_str(), &session.title));
     }
@@ -280,19 +280,4 @@ pub(super) fn below(sessions: &[SessionView], top: &SessionId) -> BTreeSet<Sessi
         }
     }
     found
-}
-
-pub(super) fn is_live(state: SessionState) -> bool {
-    match state {
-        SessionState::Starting
-        | SessionState::Running
-        | SessionState::Waiting
-        | SessionState::Stopping
-        | SessionState::Unverified => true,
-        SessionState::Idle
-        | SessionState::Completed
-        | SessionState::Failed
-        | SessionState::Killed
-        | SessionState::Interrupted => false,
-    }
 }

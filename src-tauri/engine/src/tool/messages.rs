@@ -90,15 +90,9 @@ impl ListAgents {
         let children = tree.into_iter().filter(|session| session.parent.as_ref() == Some(parent));
         let line = |session: crate::view::SessionView| {
             let status = match session.state {
-                SessionState::Starting
-                | SessionState::Running
-                | SessionState::Waiting
-                | SessionState::Stopping
-                | SessionState::Unverified => "running",
                 SessionState::Idle => "idle",
-                SessionState::Completed | SessionState::Failed | SessionState::Killed | SessionState::Interrupted => {
-                    "ready"
-                }
+                state if state.is_live() => "running",
+                _ => "ready",
             };
             format!("{}  {status}  {:?}", session.id, session.title)
         };
