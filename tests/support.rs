@@ -59,6 +59,11 @@ impl Place {
         let config = format!(
             "default_model = \"rehearsal\"\n[models.rehearsal]\nprotocol = \"rehearsal\"\nscript = {script:?}\npace = 0.0\n{more}"
         );
+        self.write_config(&config);
+    }
+
+    /// Replaces the configuration.
+    pub fn write_config(&self, config: &str) {
         std::fs::write(self.config(), config).unwrap();
     }
 
@@ -321,6 +326,11 @@ pub fn processes_with(needle: &str) -> Vec<String> {
         }
     }
     found
+}
+
+/// How many sleep for this long: the sleeps themselves, not the shells that started them.
+pub fn sleepers(mark: &str) -> usize {
+    processes_with(mark).iter().filter(|line| line.starts_with("sleep ")).count()
 }
 
 /// The top of the project.

@@ -134,9 +134,7 @@ impl Desk {
             let address: &str = &bus;
             let connection = zbus::connection::Builder::address(address)
                 .name("org.freedesktop.Notifications")
-                .unwrap()
                 .serve_at("/org/freedesktop/Notifications", served)
-                .unwrap()
                 .build()
                 .await
                 .unwrap();
