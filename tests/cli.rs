@@ -78,19 +78,7 @@ fn the_exit_code_says_how_the_turn_ended() {
 fn what_cannot_run_opens_no_session() {
     let place = Place::new(says("Hello."));
     assert_eq!(place.run(["run", ""]).code, Some(2));
-    let program = env!("CARGO_BIN_EXE_coppice");
-    let script = format!("mkdir gone && cd gone && rmdir ../gone && exec '{program}' run Greet");
-    let mut lost = place.command([""; 0]);
-    let environment: Vec<_> =
-        lost.get_envs().map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned))).collect();
-    lost = std::process::Command::new("sh");
-    lost.args(["-c", &script]).current_dir(place.work());
-    for (name, value) in environment {
-        match value {
-            Some(value) => lost.env(name, value),
-            None => lost.env_remove(name),
-        };
-    }
+    let mut lost = place.shell("mkdir gone && cd gone && rmdir ../gone && exec \"$0\" run Greet");
     let ran: crate::support::Ran = lost.output().unwrap().into();
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.err.contains("current folder"), "{}", ran.err);

@@ -1,4 +1,5 @@
 //! A journey with a real model: a small one, behind a real server, on this machine.
+#![allow(clippy::disallowed_methods, reason = "tests start programs")]
 
 use crate::support::desk::{Desk, journey};
 use crate::support::{Place, project};

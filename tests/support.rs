@@ -87,8 +87,19 @@ impl Place {
     /// The program, in this place.
     pub fn command<I: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = I>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_coppice"));
+        command.args(args);
+        self.at_home(command)
+    }
+
+    /// A line for a shell in this place; `$0` is the program.
+    pub fn shell(&self, line: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", line, env!("CARGO_BIN_EXE_coppice")]);
+        self.at_home(command)
+    }
+
+    fn at_home(&self, mut command: Command) -> Command {
         command
-            .args(args)
             .current_dir(self.work())
             .env("COPPICE_DATA", self.data())
             .env("COPPICE_CONFIG", self.config())

@@ -96,7 +96,10 @@ pub fn start(app: &AppHandle, queue: mpsc::UnboundedReceiver<Note>, does: Does) 
     });
     let leaving = host.leaving.clone();
     host.scope.spawn(async move {
-        let mut teller = Teller::new(telling, setting).await;
+        let mut teller = tokio::select! {
+            () = leaving.cancelled() => return,
+            teller = Teller::new(telling, setting) => teller,
+        };
         tokio::select! {
             () = leaving.cancelled() => {}
             () = teller.run(queue) => {}

@@ -25,7 +25,7 @@ const RETRY: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub enum Sink {
     /// To the page of this window.
-    Page(Channel<Push>, WebviewWindow),
+    Page(Channel<Push>, Box<WebviewWindow>),
     /// As lines of JSON, through a queue that has a bound.
     Lines(mpsc::Sender<String>),
 }

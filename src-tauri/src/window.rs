@@ -78,7 +78,7 @@ pub async fn watch(
     channel: Channel<Push>,
 ) -> Result<i64, Failed> {
     let number = page.number();
-    let stream = Arc::new(Stream::new(Sink::Page(channel, window)));
+    let stream = Arc::new(Stream::new(Sink::Page(channel, Box::new(window))));
     let seq = stream.follow((&host.engine, &host.scope, &host.status), session.clone(), after).await?;
     let Some(waiting) = page.take(number, stream.clone(), session) else { return Ok(seq) };
     stream.begin();
