@@ -1,6 +1,6 @@
 //! The terminal, on the real program.
 
-use crate::support::{Place, Running, mark, processes_with, until};
+use crate::support::{Place, Running, mark, processes_with, sleepers, until};
 use serde_json::{Value, json};
 use std::process::Stdio;
 
@@ -59,20 +59,56 @@ fn the_exit_code_says_how_the_turn_ended() {
     let failed = place.run(["run", "Fail"]);
     assert_eq!(failed.code, Some(1), "{failed:?}");
     assert!(failed.err.contains("The server refused."), "{}", failed.err);
-    for args in [&["run"][..], &["nonsense"], &["run", "x", "--mode", "nope"], &["--log", "=[", "tree"]] {
+    for args in [
+        &["run"][..],
+        &["nonsense"],
+        &["run", "x", "--mode", "nope"],
+        &["--log", "coppice=debug", "tree"],
+        &["run", " "],
+    ] {
         assert_eq!(place.run(args).code, Some(2), "{args:?}");
     }
     place.configure("[limits]\ndepht = 3\n");
     let unclear = place.run(["tree"]);
-    assert_ne!(unclear.code, Some(0));
+    assert_eq!(unclear.code, Some(2), "{unclear:?}");
     assert!(unclear.err.contains("depht"), "{}", unclear.err);
+}
+
+#[test]
+fn what_cannot_run_opens_no_session() {
+    let place = Place::new(says("Hello."));
+    assert_eq!(place.run(["run", ""]).code, Some(2));
+    let mut lost = place.shell("mkdir gone && cd gone && rmdir ../gone && exec \"$0\" run Greet");
+    let ran: crate::support::Ran = lost.output().unwrap().into();
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.err.contains("current folder"), "{}", ran.err);
+    assert_eq!(place.run(["tree"]).out, "No sessions. `coppice run \"...\"` begins one.\n");
+}
+
+#[test]
+fn a_childs_tree_is_its_branch() {
+    let place = Place::new(json!({ "sessions": {
+        "root": { "steps": [
+            [{ "call": { "tool": "subagent", "args": { "description": "look", "prompt": "Do.", "run_in_background": false } } }],
+            [{ "say": "Done." }],
+        ] },
+        "look": { "steps": [[{ "say": "Seen." }]] },
+    } }));
+    assert_eq!(place.run(["run", "Look around", "--mode", "full"]).code, Some(0));
+    let tree: Value = serde_json::from_str(&place.run(["tree", "--json"]).out).unwrap();
+    let look = crate::support::child(&tree, "look").unwrap()["id"].as_str().unwrap().to_owned();
+    assert_eq!(place.run(["tree", &look]).out, format!("✓ look: completed  {look}\n"));
+    let branch: Value = serde_json::from_str(&place.run(["tree", &look, "--json"]).out).unwrap();
+    assert_eq!(branch["sessions"].as_array().map(Vec::len), Some(1), "{branch}");
+    let unknown = place.run(["tree", "\u{1b}[2Jnone"]);
+    assert_eq!((unknown.code, unknown.err.contains('\u{1b}')), (Some(1), false), "{unknown:?}");
 }
 
 #[test]
 fn an_interrupt_stops_the_branch_with_a_receipt() {
     let place = Place::new(sleeper(&mark(11)));
     let mut run = Running::start(place.command(["run", "Sleep", "--mode", "full"]));
-    until("both sleep", || (processes_with(&mark(11)).len() >= 3).then_some(()));
+    until("both sleep", || (sleepers(&mark(11)) == 2).then_some(()));
     run.signal("-INT");
     let lines = run.lines_to(|line| line.contains("seen gone"));
     assert!(lines.iter().any(|line| line.starts_with("Stopped ")), "{lines:#?}");
@@ -119,7 +155,7 @@ fn a_reader_that_goes_away_ends_it_quietly() {
 fn the_terminal_reaches_the_process_that_holds_the_folder() {
     let place = Place::new(sleeper(&mark(12)));
     let mut run = Running::start(place.command(["run", "Sleep", "--mode", "full"]));
-    until("both sleep", || (processes_with(&mark(12)).len() >= 3).then_some(()));
+    until("both sleep", || (sleepers(&mark(12)) == 2).then_some(()));
     let tree: Value = serde_json::from_str(&place.run(["tree", "--json"]).out).unwrap();
     let session = tree["sessions"][0]["id"].as_str().unwrap();
     let preview = place.run(["stop", "turn", session, "--preview"]);
@@ -130,10 +166,22 @@ fn the_terminal_reaches_the_process_that_holds_the_folder() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn what_a_session_started_may_not_drive_the_process_that_holds_the_folder() {
+    let place = Place::new(says("Hello."));
+    let mut rpc = place.rpc();
+    rpc.call("about", json!({}));
+    assert_eq!(place.run(["tree"]).code, Some(0));
+    let work: crate::support::Ran = place.command(["tree"]).env("COPPICE_TASK", "x").output().unwrap().into();
+    assert_eq!(work.code, Some(1), "{work:?}");
+    assert!(work.err.contains("COPPICE_TASK"), "{}", work.err);
+}
+
+#[test]
 fn a_process_that_hangs_is_named_within_seconds() {
     let place = Place::new(sleeper(&mark(13)));
     let run = Running::start(place.command(["run", "Sleep", "--mode", "full"]));
-    until("both sleep", || (processes_with(&mark(13)).len() >= 3).then_some(()));
+    until("both sleep", || (sleepers(&mark(13)) == 2).then_some(()));
     run.signal("-STOP");
     let begun = std::time::Instant::now();
     let ran = place.run(["tree"]);

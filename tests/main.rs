@@ -3,6 +3,8 @@
 
 mod bindings;
 mod cli;
+#[cfg(target_os = "linux")]
+mod peer;
 mod rpc;
 mod support;
 mod tidy;

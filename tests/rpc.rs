@@ -1,6 +1,6 @@
 //! The wire, on the real program.
 
-use crate::support::{Place, child, mark, processes_with, until};
+use crate::support::{Place, child, mark, processes_with, sleepers, until};
 use serde_json::{Value, json};
 
 fn delegate(label: &str) -> Value {
@@ -154,7 +154,7 @@ fn a_receipt_names_what_its_preview_named_and_the_processes_are_gone() {
     let mut rpc = place.rpc();
     let root = rpc.open(&place);
     rpc.call("prompt", json!({ "session": root, "text": "Go", "key": "p" }));
-    until("both sleep", || (processes_with(&mark(1)).len() >= 3).then_some(()));
+    until("both sleep", || (sleepers(&mark(1)) == 2).then_some(()));
     let stop = |preview| json!({ "what": "branch", "id": root, "preview": preview, "key": format!("s{preview}") });
     let preview = rpc.call("stop", stop(true));
     assert!(!processes_with(&mark(1)).is_empty(), "a preview ends nothing");
@@ -171,7 +171,7 @@ fn the_end_of_input_ends_everything_that_runs() {
     let mut rpc = place.rpc();
     let root = rpc.open(&place);
     rpc.call("prompt", json!({ "session": root, "text": "Go", "key": "p" }));
-    until("both sleep", || (processes_with(&mark(2)).len() >= 3).then_some(()));
+    until("both sleep", || (sleepers(&mark(2)) == 2).then_some(()));
     assert_eq!(rpc.end(), Some(0));
     assert_eq!(processes_with(&mark(2)), [""; 0]);
     let tree = place.rpc().call("tree", json!({}));
@@ -184,7 +184,7 @@ fn a_signal_ends_everything_that_runs() {
     let mut rpc = place.rpc();
     let root = rpc.open(&place);
     rpc.call("prompt", json!({ "session": root, "text": "Go", "key": "p" }));
-    until("both sleep", || (processes_with(&mark(3)).len() >= 3).then_some(()));
+    until("both sleep", || (sleepers(&mark(3)) == 2).then_some(()));
     rpc.running.signal("-TERM");
     assert_eq!(rpc.running.ended(), Some(0));
     assert_eq!(processes_with(&mark(3)), [""; 0]);

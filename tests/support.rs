@@ -59,6 +59,11 @@ impl Place {
         let config = format!(
             "default_model = \"rehearsal\"\n[models.rehearsal]\nprotocol = \"rehearsal\"\nscript = {script:?}\npace = 0.0\n{more}"
         );
+        self.write_config(&config);
+    }
+
+    /// Replaces the configuration.
+    pub fn write_config(&self, config: &str) {
         std::fs::write(self.config(), config).unwrap();
     }
 
@@ -82,8 +87,19 @@ impl Place {
     /// The program, in this place.
     pub fn command<I: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = I>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_coppice"));
+        command.args(args);
+        self.at_home(command)
+    }
+
+    /// A line for a shell in this place; `$0` is the program.
+    pub fn shell(&self, line: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", line, env!("CARGO_BIN_EXE_coppice")]);
+        self.at_home(command)
+    }
+
+    fn at_home(&self, mut command: Command) -> Command {
         command
-            .args(args)
             .current_dir(self.work())
             .env("COPPICE_DATA", self.data())
             .env("COPPICE_CONFIG", self.config())
@@ -321,6 +337,11 @@ pub fn processes_with(needle: &str) -> Vec<String> {
         }
     }
     found
+}
+
+/// How many sleep for this long: the sleeps themselves, not the shells that started them.
+pub fn sleepers(mark: &str) -> usize {
+    processes_with(mark).iter().filter(|line| line.starts_with("sleep ")).count()
 }
 
 /// The top of the project.

@@ -1,7 +1,7 @@
 //! What can be a rule of the house is a test: layers, who may do what, sizes, words, formatting.
 
 use crate::support::project;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// All files below a folder whose name ends like this, without what is built or fetched.
@@ -143,14 +143,111 @@ fn the_page_has_one_way_out_and_one_place_for_markup() {
     page.extend(files("ui/src", ".svelte"));
     page.retain(|(path, _)| !path.ends_with(".test.ts") && !path.contains("/test/"));
     only(&["ui/src/host.ts"], &page, &["@tauri-apps/", "__TAURI"], "the page talks only through host.ts");
-    let raw: Vec<&String> = page.iter().filter(|(_, text)| text.contains("{@html")).map(|(path, _)| path).collect();
-    assert!(raw.len() <= 1, "raw markup stands in one component: {raw:?}");
+    let markdown = "ui/src/transcript/Markdown.svelte";
+    only(&["ui/src/transcript/sanitize.ts"], &page, &["dompurify", "DOMPurify"], "one file knows what is harmless");
+    only(&[markdown], &page, &["/sanitize\""], "markup is made in one component");
+    assert!(
+        page.iter().any(|(path, text)| path == markdown && text.contains("from \"./sanitize\"")),
+        "and it is harmless"
+    );
     only(
         &[],
         &page,
-        &["innerHTML", "insertAdjacentHTML", "document.write", "eval("],
+        &["{@html", "innerHTML", "insertAdjacentHTML", "document.write", "eval("],
         "markup goes through one component",
     );
+}
+
+/// Fails with a circle, if what names what makes one.
+#[track_caller]
+fn no_circle(names: &BTreeMap<String, BTreeSet<String>>) {
+    fn walk<'a>(
+        at: &'a str,
+        names: &'a BTreeMap<String, BTreeSet<String>>,
+        trail: &mut Vec<&'a str>,
+        done: &mut BTreeSet<&'a str>,
+    ) {
+        if let Some(begin) = trail.iter().position(|before| *before == at) {
+            panic!("these name each other in a circle: {} -> {at}", trail[begin..].join(" -> "));
+        }
+        if done.insert(at) {
+            trail.push(at);
+            for next in names.get(at).into_iter().flatten() {
+                walk(next, names, trail, done);
+            }
+            trail.pop();
+        }
+    }
+    let (mut trail, mut done) = (Vec::new(), BTreeSet::new());
+    for at in names.keys() {
+        walk(at, names, &mut trail, &mut done);
+    }
+}
+
+/// What each module of a crate names. A module is its file and its folder.
+fn modules(below: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let word =
+        |text: &str| text.trim_start().split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap().to_owned();
+    let mut names: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (path, text) in product().iter().filter(|(path, _)| path.starts_with(below) && !seam(path)) {
+        let module = word(&path[below.len()..]);
+        let used = text.split("crate::").skip(1).flat_map(|rest| match rest.strip_prefix('{') {
+            // `use crate::{a, b::c}`: what stands first in each part.
+            Some(group) => group.split('}').next().unwrap().split(',').map(word).collect(),
+            None => vec![word(rest)],
+        });
+        names.entry(module.clone()).or_default().extend(used.filter(|used| *used != module && !used.is_empty()));
+    }
+    // The top of the crate puts everything together, and nobody names it.
+    names.remove("lib");
+    names.remove("main");
+    let known: BTreeSet<String> = names.keys().cloned().collect();
+    for used in names.values_mut() {
+        used.retain(|used| known.contains(used));
+    }
+    names
+}
+
+#[test]
+fn no_two_modules_name_each_other_in_a_circle() {
+    no_circle(&modules("src-tauri/src/"));
+    no_circle(&modules("src-tauri/engine/src/"));
+}
+
+#[test]
+fn no_two_files_of_the_page_import_each_other_in_a_circle() {
+    let mut page = files("ui/src", ".ts");
+    page.extend(files("ui/src", ".svelte"));
+    let known: BTreeSet<String> = page.iter().map(|(path, _)| path.clone()).collect();
+    let mut names: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (path, text) in &page {
+        let folder: Vec<&str> = path.split('/').rev().skip(1).collect::<Vec<_>>().into_iter().rev().collect();
+        // A type is gone when the page runs: only what is loaded can load in a circle.
+        let loaded = text.split(';').filter(|part| !part.trim_start().starts_with("import type"));
+        let from = loaded.flat_map(|part| part.split("from \"").skip(1).chain(part.split("import \"").skip(1)));
+        for target in from.filter_map(|rest| rest.split('"').next()).filter(|target| target.starts_with('.')) {
+            let mut at = folder.clone();
+            for step in target.split('/') {
+                match step {
+                    "." => {}
+                    ".." => drop(at.pop()),
+                    step => at.push(step),
+                }
+            }
+            let at = at.join("/");
+            let found = [at.clone(), format!("{at}.ts")].into_iter().find(|at| known.contains(at));
+            names.entry(path.clone()).or_default().extend(found);
+        }
+    }
+    assert!(names.len() > 20, "the imports are found");
+    no_circle(&names);
+}
+
+#[test]
+#[should_panic(expected = "a -> b -> a")]
+fn a_circle_is_found() {
+    let names = [("a", "b"), ("b", "a"), ("c", "a")];
+    no_circle(&names.into_iter().map(|(from, to)| (from.to_owned(), BTreeSet::from([to.to_owned()]))).collect());
 }
 
 #[test]

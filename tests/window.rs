@@ -1,7 +1,7 @@
 //! Journeys through the real window, on a desktop of their own.
 
 use crate::support::desk::{Desk, journey};
-use crate::support::{Place, mark, processes_with, until};
+use crate::support::{Place, mark, processes_with, sleepers, until};
 use serde_json::{Value, json};
 
 fn delegate(label: &str) -> Value {
@@ -95,7 +95,7 @@ fn a_stopped_child_leaves_no_process_behind_and_its_receipt_says_so() {
         begin(&window.page, "Build it").await;
         window.page.row("build").await.click().await.unwrap();
         window.page.shows("build").await;
-        until("three sleep", || (processes_with(&mark(21)).len() >= 3).then_some(()));
+        until("three sleep", || (sleepers(&mark(21)) == 3).then_some(()));
         window.page.press("Stop turn").await;
         window.page.sees("seen gone").await;
         assert_eq!(processes_with(&mark(21)), [""; 0]);
@@ -144,8 +144,11 @@ fn an_end_reaches_the_desktop_and_a_click_opens_the_exact_place() {
         place.open_gate("north");
         let note = until("a notification", || desk.shown().into_iter().find(|note| note.title.contains("north")));
         assert_eq!((note.title.as_str(), note.body.as_str()), ("north completed", "In Survey the garden"));
-        desk.click(note.id).await;
-        window.page.shows("north").await;
+        place.open_gate("east");
+        let later = until("a later one", || desk.shown().into_iter().find(|note| note.title.contains("east")));
+        until("it takes the place of the one before", || desk.closed(note.id).then_some(()));
+        desk.click(later.id).await;
+        window.page.shows("east").await;
         window.close().await;
     });
 }

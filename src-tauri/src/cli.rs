@@ -9,7 +9,8 @@ mod show;
 use crate::client::Client;
 use crate::commands::Failed;
 use crate::host::{self, Host};
-use crate::single::{Holder, Place};
+use crate::single::{Folders, Holder};
+use crate::text;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use coppice_engine::env::Env;
 use coppice_engine::error::Code;
@@ -30,22 +31,43 @@ const UNREAD: u8 = 141;
 #[command(name = "coppice", version, about = "A desktop app for people who delegate work to AI agents", long_about = None)]
 pub struct Cli {
     #[command(flatten)]
-    place: PlaceArgs,
+    folders: FolderArgs,
     #[command(subcommand)]
     what: Option<What>,
 }
 
 #[derive(Debug, Args)]
-struct PlaceArgs {
+struct FolderArgs {
     /// The data folder
     #[arg(long, global = true, value_name = "DIR", env = "COPPICE_DATA")]
     data: Option<PathBuf>,
     /// The configuration file
     #[arg(long, global = true, value_name = "FILE", env = "COPPICE_CONFIG")]
     config: Option<PathBuf>,
-    /// What is logged to standard error: error, warn, info, debug or trace
+    /// What is logged to standard error
     #[arg(long, global = true, value_name = "LEVEL", default_value = "warn")]
-    log: String,
+    log: Level,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Level {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+impl From<Level> for tracing::Level {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Error => Self::ERROR,
+            Level::Warn => Self::WARN,
+            Level::Info => Self::INFO,
+            Level::Debug => Self::DEBUG,
+            Level::Trace => Self::TRACE,
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -57,8 +79,8 @@ enum What {
     Rpc,
     /// Sessions and commands, as a tree
     Tree {
-        /// Only this tree
-        root: Option<String>,
+        /// Only this session and what is below it
+        session: Option<String>,
         /// As JSON
         #[arg(long)]
         json: bool,
@@ -126,9 +148,13 @@ struct RunArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ModeArg {
+    /// It looks: it writes nothing and runs no commands
     ReadOnly,
+    /// It writes and runs commands; nothing is asked yet in this version
     Ask,
+    /// The same as `ask` in this version
     AcceptEdits,
+    /// The same as `ask` in this version
     Full,
 }
 
@@ -190,14 +216,14 @@ impl From<coppice_engine::error::Error> for Trouble {
 /// What the command line asks for.
 pub enum Asked {
     /// The window, on this data folder.
-    Window(Place),
+    Window(Folders),
     /// Something in the terminal.
     Terminal(Box<Terminal>),
 }
 
 /// A command of the terminal, ready to run.
 pub struct Terminal {
-    place: Place,
+    folders: Folders,
     what: What,
 }
 
@@ -208,17 +234,18 @@ pub fn parse() -> Result<Asked, ExitCode> {
         let _ = error.print();
         ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
     })?;
-    let mut err = Out::stderr();
-    if let Err(error) = start_log(&cli.place.log) {
-        return Err(said(err.line(&format!("--log {:?} is no level: {error}.", cli.place.log)), 2));
-    }
-    let place = match place(cli.place) {
-        Ok(place) => place,
-        Err(message) => return Err(said(err.line(&message), 1)),
+    tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_max_level(tracing::Level::from(cli.folders.log))
+        .with_ansi(false)
+        .init();
+    let folders = match folders(cli.folders) {
+        Ok(folders) => folders,
+        Err(message) => return Err(said(Out::stderr().line(&text::plain(&message)), 1)),
     };
     Ok(match cli.what {
-        None => Asked::Window(place),
-        Some(what) => Asked::Terminal(Box::new(Terminal { place, what })),
+        None => Asked::Window(folders),
+        Some(what) => Asked::Terminal(Box::new(Terminal { folders, what })),
     })
 }
 
@@ -227,26 +254,31 @@ fn said(_: io::Result<()>, code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
-fn start_log(level: &str) -> Result<(), tracing_subscriber::filter::ParseError> {
-    let filter = tracing_subscriber::EnvFilter::builder().parse(level)?;
-    tracing_subscriber::fmt().with_writer(io::stderr).with_env_filter(filter).with_ansi(false).init();
-    Ok(())
-}
-
-fn place(args: PlaceArgs) -> Result<Place, String> {
-    let cwd = std::env::current_dir()
-        .or_else(|error| directories::BaseDirs::new().map(|dirs| dirs.home_dir().to_owned()).ok_or(error));
-    let cwd =
-        cwd.map_err(|error| format!("The current folder cannot be told ({error}). Change to another and try again."))?;
+fn folders(args: FolderArgs) -> Result<Folders, String> {
+    // A current folder that was deleted is told to whoever needs it; what needs none works all the same.
+    let here = current();
+    let cwd = match &here {
+        Ok(here) => here.clone(),
+        Err(error) => {
+            directories::BaseDirs::new().map(|dirs| dirs.home_dir().to_owned()).ok_or_else(|| error.clone())?
+        }
+    };
     let dirs = directories::ProjectDirs::from("app", "", "coppice");
     let config_named = args.config.is_some();
-    let named = |path: PathBuf| cwd.join(path);
-    let data = args.data.map(named).or_else(|| dirs.as_ref().map(|dirs| dirs.data_dir().to_owned()));
-    let config = args.config.map(named).or_else(|| dirs.as_ref().map(|dirs| dirs.config_dir().join("config.toml")));
+    let named = |path: PathBuf| if path.is_absolute() { Ok(path) } else { here.as_ref().map(|here| here.join(path)) };
+    let data = args.data.map(named).transpose()?.or_else(|| dirs.as_ref().map(|dirs| dirs.data_dir().to_owned()));
+    let config =
+        args.config.map(named).transpose()?.or_else(|| dirs.as_ref().map(|dirs| dirs.config_dir().join("config.toml")));
     match (data, config) {
-        (Some(data), Some(config)) => Ok(Place { data, config, config_named, cwd }),
+        (Some(data), Some(config)) => Ok(Folders { data, config, config_named, cwd }),
         _ => Err("There is no home folder to keep data in. Name one with --data, and a file with --config.".to_owned()),
     }
+}
+
+/// The current folder. The error is for people.
+fn current() -> Result<PathBuf, String> {
+    std::env::current_dir()
+        .map_err(|error| format!("The current folder cannot be told ({error}). Change to another and try again."))
 }
 
 impl Terminal {
@@ -260,27 +292,27 @@ impl Terminal {
             }
             Err(Trouble::Failed(failed)) => {
                 let code = if failed.code == Code::BadRequest { 2 } else { 1 };
-                said(Out::stderr().line(&failed.message), code)
+                said(Out::stderr().line(&text::plain(&failed.message)), code)
             }
         }
     }
 
     async fn work(self) -> Result<u8, Trouble> {
         if let What::Doctor = self.what {
-            return doctor::run(&self.place).await;
+            return doctor::run(&self.folders).await;
         }
         if let What::Rpc = self.what {
-            return rpc(&self.place).await;
+            return rpc(&self.folders).await;
         }
-        let (client, ours) = match self.place.reach().await? {
+        let (client, ours) = match self.folders.reach().await? {
             Holder::Us(host) => (Client::of(&host), Some(host)),
             Holder::Other(client) => (client, None),
         };
         let mut out = Out::stdout();
         let done = match self.what {
-            What::Run(args) => run::run(&client, &self.place, args, &mut out).await,
+            What::Run(args) => run::run(&client, args, &mut out).await,
             What::Send { session, text } => run::send(&client, ours.is_none(), &session, text, &mut out).await,
-            What::Tree { root, json } => show::tree(&client, root, json, &mut out).await,
+            What::Tree { session, json } => show::tree(&client, session.as_deref(), json, &mut out).await,
             What::Show { session, json } => show::show(&client, &session, json, &mut out).await,
             What::Stop { what, id, reason, preview, json } => {
                 let args = serde_json::json!({
@@ -299,16 +331,16 @@ impl Terminal {
     }
 }
 
-async fn rpc(place: &Place) -> Result<u8, Trouble> {
+async fn rpc(folders: &Folders) -> Result<u8, Trouble> {
     // A script learns on standard output, in the wire's own form, why there is nobody to talk to.
     let refuse = |failed: Failed| -> Trouble {
         let line = serde_json::json!({ "id": null, "error": failed }).to_string();
-        match Out::stdout().line(&line) {
+        match Out::stdout().line(&text::plain_json(&line)) {
             Ok(()) => failed.into(),
             Err(error) => error.into(),
         }
     };
-    let host = match open(place).await {
+    let host = match open(folders).await {
         Ok(host) => host,
         Err(failed) => return Err(refuse(failed)),
     };
@@ -330,8 +362,8 @@ async fn rpc(place: &Place) -> Result<u8, Trouble> {
 }
 
 /// Takes the data folder for this process alone.
-async fn open(place: &Place) -> Result<Host, Failed> {
-    match place.reach().await? {
+async fn open(folders: &Folders) -> Result<Host, Failed> {
+    match folders.reach().await? {
         Holder::Us(host) => Ok(host),
         Holder::Other(client) => {
             let about = client.call("about", serde_json::json!({})).await?;
@@ -340,10 +372,17 @@ async fn open(place: &Place) -> Result<Host, Failed> {
                 message: format!(
                     "Process {} holds {}. Nothing was started. End it first, or use another data folder (--data).",
                     about["pid"],
-                    place.data.display()
+                    folders.data.display()
                 ),
             })
         }
+    }
+}
+
+fn unknown(session: &str) -> Failed {
+    Failed {
+        code: Code::UnknownSession,
+        message: format!("There is no session {session}. `coppice tree` names all there are."),
     }
 }
 

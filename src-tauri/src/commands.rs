@@ -4,6 +4,7 @@ mod handlers;
 mod types;
 
 use crate::host::Host;
+use crate::push::{Push, Quit};
 use coppice_engine::config::{Limits, Notices};
 use coppice_engine::engine::{ModelView, Page};
 use coppice_engine::error::Code;

@@ -1,80 +1,42 @@
-//! The desktop's own services, over one connection: notifications with their clicks, and whether there is a tray.
-//!
-//! On Linux one connection hears the clicks on every notification: nothing waits for a service that never answers, and
-//! no notification holds a thread.
+//! The desktop's own services: notifications with their clicks, and whether there is a tray.
 
 /// Said once when nobody shows notifications.
 pub const NO_SERVICE: &str = "No notification service answers on this desktop, so ends are shown only here.";
 
-/// What the desktop says about a notification.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
-    /// It was clicked.
-    Clicked(u32),
-    /// It is gone.
-    Closed(u32),
-    /// The right to take the focus, given with a click on this one.
-    Token(u32, String),
-}
-
 #[cfg(target_os = "linux")]
 mod imp {
-    use super::Heard;
-    use futures::stream::{BoxStream, StreamExt, select_all};
-    use std::collections::HashMap;
+    use coppice_engine::scope::Scope;
+    use gtk::gio;
+    use notify_rust::{Hint, Notification, NotificationHandle, NotificationResponse, Urgency};
     use std::time::Duration;
-    use zbus::zvariant::Value;
 
     /// How long a service may take to answer.
     const PATIENCE: Duration = Duration::from_secs(3);
 
-    #[zbus::proxy(
-        interface = "org.freedesktop.Notifications",
-        default_service = "org.freedesktop.Notifications",
-        default_path = "/org/freedesktop/Notifications"
-    )]
-    trait Notifications {
-        #[expect(clippy::too_many_arguments, reason = "the service's own signature")]
-        fn notify(
-            &self,
-            app: &str,
-            replaces: u32,
-            icon: &str,
-            title: &str,
-            body: &str,
-            actions: &[&str],
-            hints: HashMap<&str, Value<'_>>,
-            timeout: i32,
-        ) -> zbus::Result<u32>;
-        fn close_notification(&self, id: u32) -> zbus::Result<()>;
-        fn get_capabilities(&self) -> zbus::Result<Vec<String>>;
-        fn get_server_information(&self) -> zbus::Result<(String, String, String, String)>;
-        #[zbus(signal)]
-        fn action_invoked(&self, id: u32, action: String) -> zbus::Result<()>;
-        #[zbus(signal)]
-        fn notification_closed(&self, id: u32, reason: u32) -> zbus::Result<()>;
-        #[zbus(signal)]
-        fn activation_token(&self, id: u32, token: String) -> zbus::Result<()>;
+    type Answer<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+    async fn in_time<T>(answer: impl Future<Output = Result<T, notify_rust::error::Error>>) -> Answer<T> {
+        match tokio::time::timeout(PATIENCE, answer).await {
+            Ok(answer) => Ok(answer?),
+            Err(_) => Err("the notification service does not answer".into()),
+        }
     }
 
     /// The notification service of this desktop.
-    pub struct Desktop {
-        proxy: NotificationsProxy<'static>,
+    pub struct NoticeService {
         name: String,
         markup: bool,
     }
 
-    impl Desktop {
+    impl NoticeService {
         /// Finds the service. The error says why there is none.
-        pub async fn connect() -> zbus::Result<Self> {
-            let connection = session().await?;
-            let proxy = NotificationsProxy::builder(&connection)
-                .cache_properties(zbus::proxy::CacheProperties::No)
-                .build()
-                .await?;
-            let (name, _, version, _) = proxy.get_server_information().await?;
-            let markup = proxy.get_capabilities().await?.iter().any(|capability| capability == "body-markup");
-            Ok(Self { proxy, name: format!("{name} {version}"), markup })
+        pub async fn find() -> Answer<Self> {
+            let (server, capabilities) = in_time(Scope::blocking(|| {
+                Ok((notify_rust::get_server_information()?, notify_rust::get_capabilities()?))
+            }))
+            .await?;
+            let markup = capabilities.iter().any(|capability| capability == "body-markup");
+            Ok(Self { name: format!("{} {}", server.name, server.version), markup })
         }
 
         /// Its name and version.
@@ -82,39 +44,43 @@ mod imp {
             &self.name
         }
 
-        /// Shows a notification, in place of an earlier one unless `replaces` is 0. Answers its id.
-        pub async fn show(&self, replaces: u32, title: &str, body: &str) -> zbus::Result<u32> {
+        /// Shows a notification.
+        pub async fn show(&self, title: &str, body: &str) -> Answer<Shown> {
             let body = if self.markup { escape(body) } else { body.to_owned() };
-            let hints = HashMap::from([
-                ("desktop-entry", Value::from("coppice")),
-                ("suppress-sound", Value::from(true)),
-                ("urgency", Value::from(1_u8)),
-            ]);
-            let actions = ["default", "Open"];
-            self.proxy.notify("Coppice", replaces, "coppice", title, &body, &actions, hints, -1).await
+            let mut notification = Notification::new();
+            notification
+                .appname("Coppice")
+                .icon("coppice")
+                .summary(title)
+                .body(&body)
+                .action("default", "Open")
+                .hint(Hint::DesktopEntry("coppice".to_owned()))
+                .hint(Hint::SuppressSound(true))
+                .urgency(Urgency::Normal);
+            in_time(notification.show_async()).await.map(Shown)
+        }
+    }
+
+    /// A notification that is shown.
+    pub struct Shown(NotificationHandle);
+
+    impl Shown {
+        /// Waits until it is clicked or gone; true when it was clicked. A service that never tells is waited for
+        /// without a thread.
+        pub async fn clicked(&self) -> bool {
+            let mut clicked = false;
+            let hear = |heard: &NotificationResponse| {
+                clicked = matches!(heard, NotificationResponse::Default | NotificationResponse::Action(_));
+            };
+            self.0.wait_for_action_async(hear).await;
+            clicked
         }
 
-        /// Takes a notification back.
-        pub async fn withdraw(&self, id: u32) -> zbus::Result<()> {
-            self.proxy.close_notification(id).await
-        }
-
-        /// What is heard from now on.
-        pub async fn heard(&self) -> zbus::Result<BoxStream<'static, Heard>> {
-            let clicked = self
-                .proxy
-                .receive_action_invoked()
-                .await?
-                .filter_map(|signal| async move { signal.args().ok().map(|args| Heard::Clicked(args.id)) });
-            let closed = self
-                .proxy
-                .receive_notification_closed()
-                .await?
-                .filter_map(|signal| async move { signal.args().ok().map(|args| Heard::Closed(args.id)) });
-            let token = self.proxy.receive_activation_token().await?.filter_map(|signal| async move {
-                signal.args().ok().map(|args| Heard::Token(args.id, args.token.clone()))
-            });
-            Ok(select_all([token.boxed(), clicked.boxed(), closed.boxed()]).boxed())
+        /// Takes it back.
+        pub async fn close(&self) {
+            if tokio::time::timeout(PATIENCE, self.0.close_async()).await.is_err() {
+                tracing::debug!("a notification could not be taken back");
+            }
         }
     }
 
@@ -122,43 +88,46 @@ mod imp {
         text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
     }
 
-    async fn session() -> zbus::Result<zbus::Connection> {
-        let connecting = zbus::connection::Builder::session()?.method_timeout(PATIENCE).build();
-        match tokio::time::timeout(PATIENCE, connecting).await {
-            Ok(connected) => connected,
-            Err(_) => Err(zbus::Error::Failure("the session bus does not answer".to_owned())),
-        }
-    }
-
     /// Whether an icon in a tray would be seen.
     pub async fn has_tray() -> bool {
-        let asked = async {
+        let asked = Scope::blocking(|| {
             let watcher = "org.kde.StatusNotifierWatcher";
-            let proxy = zbus::proxy::Builder::<zbus::Proxy<'_>>::new(&session().await?)
-                .destination(watcher)?
-                .path("/StatusNotifierWatcher")?
-                .interface(watcher)?
-                .cache_properties(zbus::proxy::CacheProperties::No)
-                .build()
-                .await?;
-            proxy.get_property::<bool>("IsStatusNotifierHostRegistered").await
-        };
-        asked.await.unwrap_or(false)
+            let bus = gio::bus_get_sync(gio::BusType::Session, gio::Cancellable::NONE)?;
+            let patience = i32::try_from(PATIENCE.as_millis()).unwrap_or(i32::MAX);
+            bus.call_sync(
+                Some(watcher),
+                "/StatusNotifierWatcher",
+                "org.freedesktop.DBus.Properties",
+                "Get",
+                Some(&(watcher, "IsStatusNotifierHostRegistered").into()),
+                None,
+                gio::DBusCallFlags::NO_AUTO_START,
+                patience,
+                gio::Cancellable::NONE,
+            )
+        });
+        match tokio::time::timeout(PATIENCE, asked).await {
+            Ok(Ok(answer)) => answer.child_value(0).as_variant().and_then(|told| told.get::<bool>()).unwrap_or(false),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "no tray");
+                false
+            }
+            Err(_) => false,
+        }
     }
 }
 
 #[cfg(not(target_os = "linux"))]
 mod imp {
-    use super::Heard;
     use coppice_engine::scope::Scope;
-    use futures::stream::{BoxStream, StreamExt, pending};
+    use notify_rust::error::Result;
 
     /// The notification service of this system.
-    pub struct Desktop {}
+    pub struct NoticeService {}
 
-    impl Desktop {
+    impl NoticeService {
         /// Finds the service.
-        pub async fn connect() -> notify_rust::error::Result<Self> {
+        pub async fn find() -> Result<Self> {
             Ok(Self {})
         }
 
@@ -167,22 +136,25 @@ mod imp {
             "the system's own"
         }
 
-        /// Shows a notification. Answers its id; 0 where the system gives none.
-        pub async fn show(&self, _replaces: u32, title: &str, body: &str) -> notify_rust::error::Result<u32> {
+        /// Shows a notification.
+        pub async fn show(&self, title: &str, body: &str) -> Result<Shown> {
             let mut notification = notify_rust::Notification::new();
             notification.appname("Coppice").summary(title).body(body);
-            Scope::blocking(move || notification.show().map(|_| 0)).await
+            Scope::blocking(move || notification.show().map(|_| Shown {})).await
+        }
+    }
+
+    /// A notification that is shown.
+    pub struct Shown {}
+
+    impl Shown {
+        /// Waits until it is clicked, which this system does not tell.
+        pub async fn clicked(&self) -> bool {
+            std::future::pending().await
         }
 
-        /// Takes a notification back, where the system can.
-        pub async fn withdraw(&self, _id: u32) -> notify_rust::error::Result<()> {
-            Ok(())
-        }
-
-        /// What is heard from now on: this system tells nothing.
-        pub async fn heard(&self) -> notify_rust::error::Result<BoxStream<'static, Heard>> {
-            Ok(pending().boxed())
-        }
+        /// This system takes nothing back.
+        pub async fn close(&self) {}
     }
 
     /// Whether an icon in a tray would be seen.
@@ -191,4 +163,4 @@ mod imp {
     }
 }
 
-pub use imp::{Desktop, has_tray};
+pub use imp::{NoticeService, Shown, has_tray};

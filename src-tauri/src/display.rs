@@ -58,8 +58,8 @@ pub async fn findings() -> Vec<(&'static str, String)> {
     }
     found.push((
         "notifications",
-        match desktop::Desktop::connect().await {
-            Ok(desktop) => desktop.name().to_owned(),
+        match desktop::NoticeService::find().await {
+            Ok(service) => service.name().to_owned(),
             Err(error) => format!("{} ({error})", desktop::NO_SERVICE),
         },
     ));

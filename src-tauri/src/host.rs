@@ -1,5 +1,6 @@
 //! What every way into the engine shares: the window, the socket, standard input, the terminal.
 
+use crate::status::{Status, Topic};
 use crate::stream::Stream;
 use coppice_engine::Engine;
 use coppice_engine::error::{Code, Result};
@@ -9,7 +10,6 @@ use coppice_engine::scope::Scope;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// How long leaving may take, from the first stop to the freed lock.
@@ -47,7 +47,7 @@ impl Host {
     pub fn new(engine: Engine, config: PathBuf, cwd: PathBuf) -> Self {
         let status = Status::default();
         if let Some(leftovers) = engine.leftovers() {
-            status.say(leftovers);
+            status.say(Topic::Leftovers, leftovers);
         }
         Self {
             engine,
@@ -81,45 +81,6 @@ impl Host {
             tracing::warn!(overran, "tasks of the shell did not end in time");
         }
         left
-    }
-}
-
-/// Lines about this process for the status line: leftovers of a crash, no notification service.
-#[derive(Clone)]
-pub struct Status(Arc<watch::Sender<Option<String>>>);
-
-impl Default for Status {
-    fn default() -> Self {
-        Self(Arc::new(watch::Sender::new(None)))
-    }
-}
-
-impl Status {
-    /// Adds a line, once.
-    pub fn say(&self, line: impl Into<String>) {
-        let line = line.into();
-        self.0.send_if_modified(|said| match said {
-            Some(said) if said.contains(&line) => false,
-            Some(said) => {
-                said.push(' ');
-                said.push_str(&line);
-                true
-            }
-            None => {
-                *said = Some(line);
-                true
-            }
-        });
-    }
-
-    /// What stands there now.
-    pub fn line(&self) -> Option<String> {
-        self.0.borrow().clone()
-    }
-
-    /// Tells when it changes.
-    pub fn watch(&self) -> watch::Receiver<Option<String>> {
-        self.0.subscribe()
     }
 }
 
@@ -157,19 +118,5 @@ pub async fn asked_to_end() {
     if let Err(error) = tokio::signal::ctrl_c().await {
         tracing::error!(%error, "signals cannot be heard");
         std::future::pending::<()>().await;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_status_line_is_said_once() {
-        let status = Status::default();
-        status.say("One.");
-        status.say("Two.");
-        status.say("One.");
-        assert_eq!(status.line().as_deref(), Some("One. Two."));
     }
 }

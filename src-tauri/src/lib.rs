@@ -8,12 +8,16 @@ pub mod desktop;
 pub mod display;
 pub mod host;
 pub mod notify;
+pub mod page;
 pub mod place;
+pub mod push;
 pub mod quit;
 pub mod rpc;
 pub mod shell;
 pub mod single;
+pub mod status;
 pub mod stream;
+pub mod teller;
 pub mod text;
 pub mod tray;
 pub mod window;
@@ -22,6 +26,7 @@ use coppice_engine::id::SessionId;
 use host::{Host, Window};
 use shell::Shell;
 use std::time::Duration;
+use tauri::menu::{Menu, MenuItem};
 use tauri::{AppHandle, Manager, RunEvent, WindowEvent, Wry};
 use tauri_plugin_dialog::{DialogExt, MessageDialogKind};
 
@@ -36,8 +41,8 @@ pub fn app(host: Host) -> tauri::Builder<Wry> {
         .plugin(tauri_plugin_dialog::init())
         .manage(host)
         .manage(shell)
-        .manage(window::Page::default())
-        .manage(quit::Asked::default())
+        .manage(page::Page::default())
+        .manage(quit::Question::default())
         .invoke_handler(tauri::generate_handler![
             window::call,
             window::watch,
@@ -52,8 +57,12 @@ pub fn app(host: Host) -> tauri::Builder<Wry> {
             // It is set once: the application is set up once.
             let _ = host.window.set(Box::new(Raise(app.clone())));
             quit::end_loop_when_leaving(app);
+            quit::tell_unconfirmed(&host);
+            if cfg!(target_os = "macos") {
+                ask_from_the_menu(app)?;
+            }
             if let Some(queue) = queue.take() {
-                shell::start(app, queue);
+                shell::start(app, queue, quit::from_tray);
             }
             tell_if_blank(app);
             Ok(())
@@ -63,8 +72,8 @@ pub fn app(host: Host) -> tauri::Builder<Wry> {
                 api.prevent_close();
                 quit::close(window.app_handle());
             }
-            WindowEvent::Focused(focused) => window.state::<window::Page>().focus(*focused),
-            WindowEvent::Destroyed => window.state::<window::Page>().gone(),
+            WindowEvent::Focused(focused) => window.state::<page::Page>().focus(*focused),
+            WindowEvent::Destroyed => window.state::<page::Page>().gone(),
             _ => {}
         })
 }
@@ -72,10 +81,29 @@ pub fn app(host: Host) -> tauri::Builder<Wry> {
 /// Runs the window until the process is to end. On the main thread.
 pub fn run(host: Host) -> tauri::Result<()> {
     let app = app(host).build(tauri::generate_context!())?;
-    app.run_return(|_, event| {
-        // Only `quit` ends the loop: it exits with a code.
+    app.run_return(|app, event| {
+        // Only `quit` ends the loop: it exits with a code. Whoever else wants it to end is asked first.
         if let RunEvent::ExitRequested { api, code: None, .. } = event {
             api.prevent_exit();
+            quit::ask(app);
+        }
+    });
+    Ok(())
+}
+
+/// The application menu's own Quit ends the process without a question: one that asks takes its place.
+fn ask_from_the_menu(app: &AppHandle) -> tauri::Result<()> {
+    const ID: &str = "application-quit";
+    let menu = Menu::default(app)?;
+    if let Some(application) = menu.items()?.first().and_then(|item| item.as_submenu().cloned()) {
+        let last = application.items()?.len().saturating_sub(1);
+        application.remove_at(last)?;
+        application.append(&MenuItem::with_id(app, ID, "Quit Coppice", true, Some("CmdOrCtrl+Q"))?)?;
+    }
+    app.set_menu(menu)?;
+    app.on_menu_event(|app, event| {
+        if event.id().as_ref() == ID {
+            quit::ask(app);
         }
     });
     Ok(())
@@ -85,7 +113,7 @@ struct Raise(AppHandle);
 
 impl Window for Raise {
     fn raise(&self, session: Option<SessionId>) {
-        window::raise(&self.0, session, None);
+        page::raise(&self.0, session);
     }
 }
 
@@ -97,7 +125,7 @@ fn tell_if_blank(app: &AppHandle) {
             () = host.leaving.cancelled() => false,
             () = tokio::time::sleep(PAGE) => true,
         };
-        if waited && !app.state::<window::Page>().is_there() {
+        if waited && !app.state::<page::Page>().is_there() {
             let message = "The window's page has not appeared. If it stays blank, start Coppice with \
                            WEBKIT_DISABLE_DMABUF_RENDERER=1. Work goes on meanwhile: `coppice tree` shows it.";
             tracing::error!("{message}");

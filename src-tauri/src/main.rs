@@ -3,8 +3,8 @@
 use coppice::cli::{self, Asked, Out};
 use coppice::commands::Failed;
 use coppice::host::{Host, leave_on_signals};
-use coppice::single::{Holder, Place};
-use coppice::{display, run};
+use coppice::single::{Folders, Holder};
+use coppice::{display, quit, run};
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     };
     let code = match asked {
         Asked::Terminal(terminal) => runtime.block_on(terminal.run()),
-        Asked::Window(place) => match window(&runtime, place) {
+        Asked::Window(folders) => match window(&runtime, folders) {
             Ok(()) => ExitCode::SUCCESS,
             Err(failed) => told(&failed.message),
         },
@@ -42,9 +42,9 @@ fn main() -> ExitCode {
 }
 
 /// Opens the window, or raises the one that is there.
-fn window(runtime: &Runtime, place: Place) -> Result<(), Failed> {
+fn window(runtime: &Runtime, folders: Folders) -> Result<(), Failed> {
     tauri::async_runtime::set(runtime.handle().clone());
-    match runtime.block_on(place.reach())? {
+    match runtime.block_on(folders.reach())? {
         Holder::Other(client) => runtime.block_on(client.call("raise", serde_json::json!({}))).map(|_| ()),
         Holder::Us(host) => {
             runtime.block_on(async { leave_on_signals(&host) });
@@ -52,7 +52,12 @@ fn window(runtime: &Runtime, place: Place) -> Result<(), Failed> {
             let entered = runtime.enter();
             let ran = show(host.clone());
             drop(entered);
-            runtime.block_on(host.leave())?;
+            let data = host.engine.data().to_owned();
+            if let Some(receipt) = runtime.block_on(host.leave())?
+                && let Err(error) = quit::keep_unconfirmed(&data, &receipt)
+            {
+                tracing::error!(%error, ?receipt.unconfirmed, "what the end could not confirm could not be kept");
+            }
             ran
         }
     }
@@ -75,6 +80,6 @@ fn set_without_dmabuf() {
 
 fn told(message: &str) -> ExitCode {
     // Nobody is left to tell it to when standard error is gone too.
-    let _ = Out::stderr().line(message);
+    let _ = Out::stderr().line(&coppice::text::plain(message));
     ExitCode::FAILURE
 }

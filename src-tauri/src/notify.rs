@@ -43,6 +43,15 @@ struct Gathered {
     asks: u32,
 }
 
+impl Gathered {
+    /// What of it still holds; none when nothing does.
+    fn by_now(mut self, root: &SessionView) -> Option<Self> {
+        self.root = self.root.filter(|_| at_rest(root));
+        self.asks = root.needs_you.min(self.asks);
+        (self.root.is_some() || self.asks > 0 || !self.tasks.is_empty()).then_some(self)
+    }
+}
+
 struct RootEnd {
     failed: bool,
     detail: String,
@@ -90,7 +99,8 @@ impl Ends {
         self.gathered.values().map(|gathered| gathered.due).min()
     }
 
-    /// Takes what is due. What the focused window shows by now is not told.
+    /// Takes what is due, as it stands by now: what the focused window shows is not told, nor that a root is done which
+    /// runs again, nor an ask that was answered.
     pub fn take(&mut self, board: &Board, seen: Option<&SessionId>, now: Instant) -> Vec<Note> {
         let due: Vec<SessionId> =
             self.gathered.iter().filter(|(_, gathered)| gathered.due <= now).map(|(root, _)| root.clone()).collect();
@@ -98,7 +108,10 @@ impl Ends {
             .into_iter()
             .filter_map(|root| self.gathered.remove(&root).map(|gathered| (root, gathered)))
             .filter(|(root, _)| Some(root) != seen)
-            .filter_map(|(root, gathered)| Some(note(board.sessions.get(&root)?, gathered)))
+            .filter_map(|(root, gathered)| {
+                let root = board.sessions.get(&root)?;
+                gathered.by_now(root).map(|gathered| note(root, gathered))
+            })
             .collect();
         notes.sort_by(|a, b| a.root.cmp(&b.root));
         notes
@@ -130,14 +143,17 @@ pub fn leftovers(setting: Setting, line: &str) -> Option<Note> {
 }
 
 /// The first time that closing the window leaves work behind it.
-pub fn goes_on(run: u32, tray: bool) -> Note {
+pub fn goes_on(run: Option<u32>, tray: bool) -> Note {
     let place = if tray { "in the tray" } else { "in the minimised window" };
-    let run = usize::try_from(run).unwrap_or(usize::MAX);
+    let run = match run.map(|run| usize::try_from(run).unwrap_or(usize::MAX)) {
+        Some(run) => format!("{} still at work.", text::count(run, "run is", "runs are")),
+        None => "Work may go on.".to_owned(),
+    };
     Note {
         root: None,
         open: None,
         title: "Coppice goes on without its window".to_owned(),
-        body: format!("{} still at work. Quit {place} to stop.", text::count(run, "run is", "runs are")),
+        body: format!("{run} Quit {place} to stop."),
     }
 }
 
@@ -152,7 +168,8 @@ fn at_rest(root: &SessionView) -> bool {
 /// How a root at rest ended; none when it was stopped or lost, which its person did or is told otherwise.
 fn root_end(root: &SessionView) -> Option<RootEnd> {
     let failed = match root.state {
-        SessionState::Idle | SessionState::Completed => false,
+        // A turn that completed leaves no detail; one that was stopped says by whom.
+        SessionState::Idle | SessionState::Completed if root.detail.is_empty() => false,
         SessionState::Failed => true,
         _ => return None,
     };
@@ -311,6 +328,31 @@ mod tests {
         let mut desk = Desk::new(Setting::Tasks);
         desk.tasks(vec![killed(Party::Limit)], None);
         assert_eq!(desk.told(), [told("label of bash-1 stopped", "In Ship it", "c")]);
+    }
+
+    #[test]
+    fn a_root_that_was_stopped_is_not_done() {
+        let mut desk = Desk::new(Setting::Tasks);
+        let stopped = SessionView { state: SessionState::Idle, detail: "stopped by you".into(), ..session("r") };
+        desk.hear(Frame { sessions: vec![stopped], ..Frame::default() }, None);
+        assert_eq!(desk.told(), []);
+    }
+
+    #[test]
+    fn what_no_longer_holds_when_it_is_due_is_not_told() {
+        let root = |state, needs_you| SessionView { state, needs_you, title: "Ship it".into(), ..session("r") };
+        let frame = |root| Frame { sessions: vec![root], ..Frame::default() };
+        let mut desk = Desk::new(Setting::Tasks);
+        desk.hear(frame(root(SessionState::Idle, 0)), None);
+        desk.hear(frame(root(SessionState::Running, 0)), None);
+        assert_eq!(desk.told(), [], "it runs again");
+        desk.hear(frame(root(SessionState::Waiting, 1)), None);
+        desk.hear(frame(root(SessionState::Running, 0)), None);
+        assert_eq!(desk.told(), [], "the ask was answered");
+        desk.hear(frame(root(SessionState::Idle, 0)), None);
+        desk.tasks(vec![done("bash-1", "c", None)], None);
+        desk.hear(frame(root(SessionState::Running, 0)), None);
+        assert_eq!(desk.told(), [told("label of bash-1 completed", "In Ship it", "c")], "the task has ended for good");
     }
 
     #[test]

@@ -17,7 +17,7 @@ const FILE: &str = "window.json";
 /// A size, and a position where there is one worth going back to. Logical pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Place {
+pub struct Bounds {
     /// The inner width.
     pub width: f64,
     /// The inner height.
@@ -47,13 +47,13 @@ impl Area {
 }
 
 /// Where the window is to be. A file that is absent, damaged or of nowhere gives the usual place.
-pub fn load(data: &Path, screens: &[Area]) -> Place {
-    let usual = Place { width: WIDTH, height: HEIGHT, position: None, maximized: false };
-    let kept = std::fs::read(data.join(FILE)).ok().and_then(|text| serde_json::from_slice::<Place>(&text).ok());
+pub fn load(data: &Path, screens: &[Area]) -> Bounds {
+    let usual = Bounds { width: WIDTH, height: HEIGHT, position: None, maximized: false };
+    let kept = std::fs::read(data.join(FILE)).ok().and_then(|text| serde_json::from_slice::<Bounds>(&text).ok());
     fit(kept.unwrap_or(usual), screens)
 }
 
-fn fit(place: Place, screens: &[Area]) -> Place {
+fn fit(place: Bounds, screens: &[Area]) -> Bounds {
     let position = place.position.filter(|(x, y)| {
         screens.iter().any(|screen| {
             let seen = (x + place.width).min(screen.x + screen.width) - x.max(screen.x);
@@ -66,7 +66,7 @@ fn fit(place: Place, screens: &[Area]) -> Place {
     };
     let most = |of: fn(&Area) -> f64| screens.iter().map(of).fold(0.0, f64::max);
     let (widest, highest) = (most(|screen| screen.width), most(|screen| screen.height));
-    Place {
+    Bounds {
         width: bound(place.width, WIDTH, MIN_WIDTH, if widest > 0.0 { widest } else { WIDTH }),
         height: bound(place.height, HEIGHT, MIN_HEIGHT, if highest > 0.0 { highest } else { HEIGHT }),
         position,
@@ -87,11 +87,11 @@ pub fn save(data: &Path, window: &WebviewWindow) {
     }
 }
 
-fn of(window: &WebviewWindow) -> tauri::Result<Place> {
+fn of(window: &WebviewWindow) -> tauri::Result<Bounds> {
     let scale = window.scale_factor()?;
     let size = window.inner_size()?.to_logical::<f64>(scale);
     let at = window.outer_position()?.to_logical::<f64>(scale);
-    Ok(Place {
+    Ok(Bounds {
         width: size.width,
         height: size.height,
         position: Some((at.x, at.y)),
@@ -106,19 +106,19 @@ mod tests {
     const SCREEN: Area = Area { x: 0.0, y: 0.0, width: 1920.0, height: 1080.0 };
     const SMALL: Area = Area { x: 0.0, y: 0.0, width: 1024.0, height: 768.0 };
 
-    fn place(text: &str, screens: &[Area]) -> Place {
+    fn place(text: &str, screens: &[Area]) -> Bounds {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join(FILE), text).unwrap();
         load(dir.path(), screens)
     }
 
-    fn usual(width: f64, height: f64) -> Place {
-        Place { width, height, position: None, maximized: false }
+    fn usual(width: f64, height: f64) -> Bounds {
+        Bounds { width, height, position: None, maximized: false }
     }
 
     #[test]
     fn a_window_comes_back_where_it_was() {
-        let kept = Place { width: 900.0, height: 700.0, position: Some((30.0, 40.0)), maximized: false };
+        let kept = Bounds { width: 900.0, height: 700.0, position: Some((30.0, 40.0)), maximized: false };
         assert_eq!(place(&serde_json::to_string(&kept).unwrap(), &[SCREEN]), kept);
     }
 

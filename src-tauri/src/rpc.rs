@@ -50,6 +50,7 @@ where
 {
     let (lines, queue) = mpsc::channel(QUEUE);
     let unread = CancellationToken::new();
+    let done = CancellationToken::new();
     let stream = Arc::new(Stream::new(Sink::Lines(lines.clone())));
     let host = host.with_stream(stream.clone());
     tokio::join!(
@@ -57,9 +58,35 @@ where
             requests(&host, &stream, input, lines, &unread, at_end).await;
             stream.end();
             drop((host, stream));
+            done.cancel();
         },
-        write_lines(queue, output, &unread),
+        async {
+            tokio::select! {
+                () = write_lines(queue, output, &unread) => {}
+                // A caller that does not read holds up nothing.
+                () = async { done.cancelled().await; tokio::time::sleep(GRACE).await } => {
+                    tracing::debug!("the caller does not read what is left to say");
+                }
+            }
+        },
     );
+}
+
+/// Answers the one request of a caller who may ask nothing.
+pub async fn refuse<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin>(mut input: R, mut output: W, failed: Failed) {
+    let told = async {
+        let id = match read_line(&mut input, &mut Vec::new(), &mut false).await? {
+            Line::Text(text) => parse(&text).map_or_else(|(id, _)| id, |(id, _)| id),
+            Line::TooLong | Line::End => Value::Null,
+        };
+        output.write_all(format!("{}\n", json!({ "id": id, "error": failed })).as_bytes()).await?;
+        output.flush().await
+    };
+    match tokio::time::timeout(GRACE, told).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "a caller who was refused did not wait for the answer"),
+        Err(_) => tracing::debug!("a caller who was refused asked nothing"),
+    }
 }
 
 async fn requests<R: AsyncBufRead + Unpin>(
@@ -73,14 +100,26 @@ async fn requests<R: AsyncBufRead + Unpin>(
     let mut running = FuturesUnordered::new();
     let mut partial = Vec::new();
     let mut too_long = false;
+    // Sending is part of the work: a caller that does not read holds up its own requests, never the end.
+    let work = |line| async {
+        let (line, subscribed) = match line {
+            Some(text) => answer(host, text).await,
+            None => too_large(),
+        };
+        // The writer is gone only when the caller no longer reads: `unread` tells that.
+        let _ = lines.send(line).await;
+        if subscribed {
+            stream.begin();
+        }
+    };
     loop {
         tokio::select! {
             () = host.leaving.cancelled() => break,
             () = unread.cancelled() => break,
-            Some(answer) = running.next(), if !running.is_empty() => send(&lines, stream, answer).await,
+            Some(()) = running.next(), if !running.is_empty() => {}
             line = read_line(&mut input, &mut partial, &mut too_long), if running.len() < MAX_OVERLAP => match line {
-                Ok(Line::Text(text)) => running.push(answer(host, text)),
-                Ok(Line::TooLong) => send(&lines, stream, too_large()).await,
+                Ok(Line::Text(text)) => running.push(work(Some(text))),
+                Ok(Line::TooLong) => running.push(work(None)),
                 Ok(Line::End) => break,
                 Err(error) => {
                     tracing::warn!(%error, "the input cannot be read any more");
@@ -89,11 +128,7 @@ async fn requests<R: AsyncBufRead + Unpin>(
             },
         }
     }
-    let finish = async {
-        while let Some(answer) = running.next().await {
-            send(&lines, stream, answer).await;
-        }
-    };
+    let finish = async { while running.next().await.is_some() {} };
     tokio::pin!(finish);
     let finished = tokio::time::timeout(GRACE, &mut finish).await.is_ok();
     if finished {
@@ -112,14 +147,6 @@ async fn requests<R: AsyncBufRead + Unpin>(
 
 /// An answer, and whether frames may follow it.
 type Answer = (String, bool);
-
-async fn send(lines: &mpsc::Sender<String>, stream: &Stream, (line, subscribed): Answer) {
-    // The writer is gone only when the caller no longer reads: `unread` tells that.
-    let _ = lines.send(line).await;
-    if subscribed {
-        stream.begin();
-    }
-}
 
 async fn answer(host: &Host, line: Vec<u8>) -> Answer {
     let (id, request) = match parse(&line) {
@@ -264,6 +291,33 @@ mod tests {
         let mut bytes = vec![b'x'; MAX_LINE + 1];
         bytes.extend_from_slice(b"\nnext\n");
         assert_eq!(lines_of(&bytes, 64 * 1024).await, ["(too long)", "next"]);
+    }
+
+    #[tokio::test]
+    async fn a_caller_that_does_not_read_holds_up_neither_a_signal_nor_the_end_of_its_input() {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = coppice_engine::Engine::open(dir.path(), Default::default()).await.unwrap();
+        let host = Host::new(engine, dir.path().join("config.toml"), dir.path().to_owned());
+        let asked = "{\"id\": 1, \"cmd\": \"about\"}\n".repeat(QUEUE * 3);
+        for ends in [true, false] {
+            // The other end of the output is kept, and never read; that of the input is kept when it is not to end.
+            let (output, _unread) = tokio::io::duplex(16);
+            let (mut theirs, input) = tokio::io::duplex(asked.len() + 1);
+            theirs.write_all(asked.as_bytes()).await.unwrap();
+            let _kept = if ends {
+                drop(theirs);
+                None
+            } else {
+                let leaving = host.leaving.clone();
+                host.scope.spawn(async move { leaving.cancel() });
+                Some(theirs)
+            };
+            let mut ended = false;
+            let serving = serve(&host, BufReader::new(input), output, async { ended = true });
+            tokio::time::timeout(GRACE * 5, serving).await.unwrap();
+            assert!(ended);
+        }
+        host.leave().await.unwrap();
     }
 
     #[test]

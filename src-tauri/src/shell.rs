@@ -1,18 +1,18 @@
-//! The part of the desktop that follows the engine: it counts for the tray, tells ends to the notification service,
-//! and hears the clicks.
+//! The part of the desktop that follows the engine: it counts for the tray, and gathers ends to be told.
 
 use crate::board::{Board, Counts};
-use crate::desktop::{self, Desktop, Heard};
+use crate::desktop;
 use crate::host::Host;
 use crate::notify::{self, Ends, Note};
-use crate::tray::Tray;
-use crate::window::{self, MAIN, Page};
+use crate::page::{MAIN, Page};
+use crate::status::Topic;
+use crate::teller::Teller;
+use crate::tray::{Does, Tray};
 use coppice_engine::config::Desktop as Setting;
+use coppice_engine::engine::Follow;
+use coppice_engine::error::{Code, Result};
 use coppice_engine::id::SessionId;
 use coppice_engine::view::Frame;
-use futures::StreamExt;
-use futures::stream::BoxStream;
-use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::time::Duration;
 use tauri::{AppHandle, Manager};
@@ -21,10 +21,12 @@ use tokio::time::Instant;
 
 /// How long the tray is looked for before the window goes on without one.
 const TRAY: Duration = Duration::from_secs(5);
+/// How long to wait before a log that cannot be followed is tried again.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// The desktop as the rest of the shell sees it.
 pub struct Shell {
-    counts: watch::Sender<Counts>,
+    counts: watch::Sender<Option<Counts>>,
     notes: mpsc::UnboundedSender<Note>,
     tray: OnceLock<Tray>,
 }
@@ -33,11 +35,11 @@ impl Shell {
     /// A desktop, and where what it is to say is waited for.
     pub fn new() -> (Self, mpsc::UnboundedReceiver<Note>) {
         let (notes, queue) = mpsc::unbounded_channel();
-        (Self { counts: watch::Sender::new(Counts::default()), notes, tray: OnceLock::new() }, queue)
+        (Self { counts: watch::Sender::new(None), notes, tray: OnceLock::new() }, queue)
     }
 
-    /// What runs now.
-    pub fn counts(&self) -> Counts {
+    /// What runs now; none while that is not known, which counts as work that runs.
+    pub fn counts(&self) -> Option<Counts> {
         *self.counts.borrow()
     }
 
@@ -55,15 +57,15 @@ impl Shell {
 
     fn count(&self, app: &AppHandle, counts: Counts) {
         let changed = self.counts.send_if_modified(|before| {
-            let changed = *before != counts;
-            *before = counts;
+            let changed = *before != Some(counts);
+            *before = Some(counts);
             changed
         });
         if !changed {
             return;
         }
         if let Some(tray) = self.tray.get() {
-            tray.show(counts);
+            tray.show(Some(counts));
         }
         if let Some(window) = app.get_webview_window(MAIN) {
             let title = match counts.needs_you {
@@ -78,7 +80,7 @@ impl Shell {
 }
 
 /// Starts everything that follows the engine.
-pub fn start(app: &AppHandle, queue: mpsc::UnboundedReceiver<Note>) {
+pub fn start(app: &AppHandle, queue: mpsc::UnboundedReceiver<Note>, does: Does) {
     let host = app.state::<Host>().inner().clone();
     let setting = host.engine.config().notices.desktop;
     if let Some(note) = host.engine.leftovers().and_then(|line| notify::leftovers(setting, &line)) {
@@ -94,7 +96,10 @@ pub fn start(app: &AppHandle, queue: mpsc::UnboundedReceiver<Note>) {
     });
     let leaving = host.leaving.clone();
     host.scope.spawn(async move {
-        let mut teller = Teller::new(telling, setting).await;
+        let mut teller = tokio::select! {
+            () = leaving.cancelled() => return,
+            teller = Teller::new(telling, setting) => teller,
+        };
         tokio::select! {
             () = leaving.cancelled() => {}
             () = teller.run(queue) => {}
@@ -107,7 +112,7 @@ pub fn start(app: &AppHandle, queue: mpsc::UnboundedReceiver<Note>) {
             let making = app.clone();
             let made = app.run_on_main_thread(move || {
                 let shell = making.state::<Shell>();
-                if let Some(tray) = Tray::new(&making) {
+                if let Some(tray) = Tray::new(&making, does) {
                     tray.show(shell.counts());
                     // It is made once.
                     let _ = shell.tray.set(tray);
@@ -123,19 +128,18 @@ pub fn start(app: &AppHandle, queue: mpsc::UnboundedReceiver<Note>) {
 /// Keeps the board, the counts and the gathered ends until the engine shuts down.
 async fn follow(app: &AppHandle, setting: Setting) {
     let (host, page, shell) = (app.state::<Host>(), app.state::<Page>(), app.state::<Shell>());
-    let begun = async {
-        let follow = host.engine.follow(None, None).await?;
-        let (sessions, tasks) = host.engine.tree(None).await?;
-        Ok::<_, coppice_engine::error::Error>((follow, Board::new(sessions, tasks)))
-    };
-    let (mut follow, mut board) = match begun.await {
-        Ok(begun) => begun,
-        Err(error) => {
-            tracing::error!(%error, "ends are not told: the log could not be followed");
-            host.status.say(error.message());
-            return;
+    let (mut follow, mut board) = loop {
+        match begin(&host).await {
+            Ok(begun) => break begun,
+            Err(error) if error.code() == Code::ShuttingDown => return,
+            Err(error) => {
+                tracing::error!(%error, "ends are not told: the log could not be followed");
+                host.status.say(Topic::Log, error.message());
+                tokio::time::sleep(RETRY).await;
+            }
         }
     };
+    host.status.clear(Topic::Log);
     let mut ends = Ends::new(setting);
     shell.count(app, board.counts());
     loop {
@@ -148,7 +152,10 @@ async fn follow(app: &AppHandle, setting: Setting) {
                     board.apply(&frame);
                     shell.count(app, board.counts());
                 }
-                Some(Err(error)) => tracing::error!(%error, "a part of the log could not be followed"),
+                Some(Err(error)) => {
+                    tracing::error!(%error, "a part of the log could not be followed");
+                    tokio::time::sleep(RETRY).await;
+                }
                 None => return,
             },
             () = until(due) => {
@@ -159,6 +166,12 @@ async fn follow(app: &AppHandle, setting: Setting) {
             }
         }
     }
+}
+
+async fn begin(host: &Host) -> Result<(Follow, Board)> {
+    let follow = host.engine.follow(None, None).await?;
+    let (sessions, tasks) = host.engine.tree(None).await?;
+    Ok((follow, Board::new(sessions, tasks)))
 }
 
 /// The root of what the focused window shows.
@@ -172,145 +185,5 @@ async fn until(due: Option<Instant>) {
     match due {
         Some(due) => tokio::time::sleep_until(due).await,
         None => std::future::pending().await,
-    }
-}
-
-/// Speaks to the notification service.
-struct Teller {
-    app: AppHandle,
-    desktop: Option<(Desktop, BoxStream<'static, Heard>)>,
-    /// What is shown: the notification of each tree, and what a click on it opens.
-    shown: HashMap<Option<SessionId>, u32>,
-    opens: HashMap<u32, Option<SessionId>>,
-    tokens: HashMap<u32, String>,
-}
-
-impl Teller {
-    async fn new(app: AppHandle, setting: Setting) -> Self {
-        let found = async {
-            let desktop = Desktop::connect().await?;
-            let heard = desktop.heard().await?;
-            Ok::<_, Box<dyn std::error::Error + Send + Sync>>((desktop, heard))
-        };
-        let desktop = match found.await {
-            Ok(found) => Some(found),
-            Err(error) => {
-                tracing::info!(%error, "no notification service");
-                if setting != Setting::Off {
-                    app.state::<Host>().status.say(desktop::NO_SERVICE);
-                }
-                None
-            }
-        };
-        Self { app, desktop, shown: HashMap::new(), opens: HashMap::new(), tokens: HashMap::new() }
-    }
-
-    async fn run(&mut self, mut queue: mpsc::UnboundedReceiver<Note>) {
-        enum Came {
-            Note(Note),
-            Heard(Heard),
-            Looked,
-        }
-        loop {
-            let came = {
-                let page = self.app.state::<Page>();
-                let heard = async {
-                    match &mut self.desktop {
-                        Some((_, heard)) => heard.next().await,
-                        None => std::future::pending().await,
-                    }
-                };
-                tokio::select! {
-                    note = queue.recv() => match note {
-                        Some(note) => Came::Note(note),
-                        None => return,
-                    },
-                    heard = heard => match heard {
-                        Some(heard) => Came::Heard(heard),
-                        None => {
-                            tracing::info!("the notification service is gone");
-                            self.desktop = None;
-                            continue;
-                        }
-                    },
-                    () = page.looked.notified() => Came::Looked,
-                }
-            };
-            match came {
-                Came::Note(note) => self.show(note).await,
-                Came::Heard(Heard::Clicked(id)) => {
-                    if let Some(open) = self.opens.get(&id).cloned() {
-                        let token = self.tokens.remove(&id);
-                        window::raise(&self.app, open, token);
-                    }
-                }
-                Came::Heard(Heard::Token(id, token)) => {
-                    if self.opens.contains_key(&id) {
-                        self.tokens.insert(id, token);
-                    }
-                }
-                Came::Heard(Heard::Closed(id)) => self.forget(id),
-                Came::Looked => self.withdraw_seen().await,
-            }
-        }
-    }
-
-    async fn show(&mut self, note: Note) {
-        let Some((desktop, _)) = &self.desktop else { return };
-        let replaces = self.shown.get(&note.root).copied().unwrap_or(0);
-        match desktop.show(replaces, &note.title, &note.body).await {
-            Ok(id) => {
-                self.forget(replaces);
-                self.shown.insert(note.root, id);
-                self.opens.insert(id, note.open);
-            }
-            Err(error) => {
-                tracing::warn!(%error, "a notification could not be shown");
-                self.app.state::<Host>().status.say(desktop::NO_SERVICE);
-            }
-        }
-    }
-
-    fn forget(&mut self, id: u32) {
-        self.shown.retain(|_, shown| *shown != id);
-        self.opens.remove(&id);
-        self.tokens.remove(&id);
-    }
-
-    /// Takes back the notification of the tree that the person looks at.
-    async fn withdraw_seen(&mut self) {
-        let Some(open) = self.app.state::<Page>().seen() else { return };
-        let root = match self.app.state::<Host>().engine.session(&open).await {
-            Ok(session) => session.root,
-            Err(error) => {
-                tracing::debug!(%error, "the open session is unknown");
-                return;
-            }
-        };
-        if let Some(id) = self.shown.get(&Some(root)).copied() {
-            self.withdraw(id).await;
-        }
-    }
-
-    async fn withdraw(&mut self, id: u32) {
-        self.forget(id);
-        if let Some((desktop, _)) = &self.desktop
-            && let Err(error) = desktop.withdraw(id).await
-        {
-            tracing::debug!(%error, "a notification could not be taken back");
-        }
-    }
-
-    /// At the end: a click could open nothing any more.
-    async fn withdraw_all(&mut self) {
-        let shown: Vec<u32> = self.shown.values().copied().collect();
-        let all = async {
-            for id in shown {
-                self.withdraw(id).await;
-            }
-        };
-        if tokio::time::timeout(Duration::from_millis(500), all).await.is_err() {
-            tracing::debug!("not every notification could be taken back in time");
-        }
     }
 }

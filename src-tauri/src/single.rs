@@ -6,7 +6,8 @@
 
 use crate::client::Client;
 use crate::commands::Failed;
-use crate::host::Host;
+use crate::host::{DEADLINE, Host};
+use crate::rpc;
 use coppice_engine::Engine;
 use coppice_engine::config::Config;
 use coppice_engine::error::{Code, Error};
@@ -16,14 +17,16 @@ use tokio::time::Instant;
 
 /// The socket's name in the data folder.
 pub const SOCKET: &str = "coppice.sock";
-/// How long the process that holds the data folder has to answer.
+/// How long a process that holds the data folder and takes connections has to answer.
 const PATIENCE: Duration = Duration::from_secs(4);
+/// How long one that takes none is waited for: it is about to end, or to begin.
+const ENDING: Duration = DEADLINE.saturating_add(Duration::from_secs(2));
 /// How long to wait before the lock and the socket are tried again.
 const RETRY: Duration = Duration::from_millis(50);
 
-/// Where a process works.
+/// Where a process works: what it was started with.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct Folders {
     /// The data folder.
     pub data: PathBuf,
     /// The configuration file, which need not exist.
@@ -42,11 +45,11 @@ pub enum Holder {
     Other(Client),
 }
 
-impl Place {
+impl Folders {
     /// Takes the data folder, or reaches the process that holds it. `held_elsewhere` when that one does not answer.
     pub async fn reach(&self) -> Result<Holder, Failed> {
         let config = Config::load(&self.config)?;
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + ENDING;
         loop {
             let held = match Engine::open(&self.data, config.clone()).await {
                 Ok(engine) => {
@@ -59,7 +62,7 @@ impl Place {
                 Err(error) if error.code() == Code::HeldElsewhere => error,
                 Err(error) => return Err(error.into()),
             };
-            if let Some(client) = self.other(held, end).await? {
+            if let Some(client) = self.other(held, end, PATIENCE).await? {
                 return Ok(Holder::Other(client));
             }
             tokio::time::sleep(RETRY).await;
@@ -67,7 +70,7 @@ impl Place {
     }
 
     /// The process that holds the folder; none when it may have let go since.
-    async fn other(&self, held: Error, end: Instant) -> Result<Option<Client>, Failed> {
+    async fn other(&self, held: Error, end: Instant, patience: Duration) -> Result<Option<Client>, Failed> {
         let silent = |pid: Option<u32>| Failed {
             code: Code::HeldElsewhere,
             message: match pid {
@@ -87,7 +90,7 @@ impl Place {
                 return Err(silent(None));
             }
         };
-        let about = tokio::time::timeout_at(end, client.call("about", serde_json::json!({}))).await;
+        let about = tokio::time::timeout(patience, client.call("about", serde_json::json!({}))).await;
         match about {
             Err(_) => Err(silent(pid)),
             Ok(Err(failed)) if failed.code == Code::ShuttingDown || failed.code == Code::HeldElsewhere => {
@@ -160,15 +163,20 @@ mod unix {
                 };
                 match accepted {
                     Ok((stream, _)) => {
-                        if stream.peer_cred().is_ok_and(|peer| peer.uid() == rustix::process::geteuid().as_raw()) {
-                            let host = serving.clone();
-                            serving.scope.spawn(async move {
-                                let (input, output) = stream.into_split();
-                                crate::rpc::serve(&host, BufReader::new(input), output, async {}).await;
-                            });
-                        } else {
+                        let Some(pid) = own_peer(&stream) else {
                             tracing::warn!("a caller of another user was turned away");
-                        }
+                            continue;
+                        };
+                        let host = serving.clone();
+                        serving.scope.spawn(async move {
+                            let (input, output) = stream.into_split();
+                            let input = BufReader::new(input);
+                            if pid.is_some_and(is_work) {
+                                rpc::refuse(input, output, work_refused()).await;
+                            } else {
+                                rpc::serve(&host, input, output, async {}).await;
+                            }
+                        });
                     }
                     Err(error) => {
                         tracing::warn!(%error, "a caller could not be accepted");
@@ -178,6 +186,30 @@ mod unix {
             }
         });
         Ok(())
+    }
+
+    /// The pid of a caller of the same user, where the system tells it; none for another user's.
+    fn own_peer(stream: &UnixStream) -> Option<Option<i32>> {
+        let peer = stream.peer_cred().ok()?;
+        (peer.uid() == rustix::process::geteuid().as_raw()).then(|| peer.pid())
+    }
+
+    /// Whether a process is the work of a session: what a session starts carries this variable. It keeps a model from
+    /// driving Coppice by accident, past its mode and its limits. It does not stop malice: a command can drop the
+    /// variable, as it can do everything else that its user can.
+    fn is_work(pid: i32) -> bool {
+        std::fs::read(format!("/proc/{pid}/environ"))
+            .is_ok_and(|environ| environ.split(|byte| *byte == 0).any(|entry| entry.starts_with(b"COPPICE_TASK=")))
+    }
+
+    fn work_refused() -> Failed {
+        Failed {
+            code: Code::Conflict,
+            message:
+                "This command is the work of a session of Coppice (COPPICE_TASK is set), and no session may drive \
+                      Coppice. Nothing was done."
+                    .to_owned(),
+        }
     }
 
     /// Connects to the process that holds the folder, and tells its pid where the system does.
@@ -209,8 +241,8 @@ mod tests {
     use super::*;
     use tokio::net::UnixListener;
 
-    fn place(data: &Path) -> Place {
-        Place { data: data.to_owned(), config: data.join("config.toml"), config_named: false, cwd: data.to_owned() }
+    fn folders(data: &Path) -> Folders {
+        Folders { data: data.to_owned(), config: data.join("config.toml"), config_named: false, cwd: data.to_owned() }
     }
 
     fn held() -> Error {
@@ -221,8 +253,8 @@ mod tests {
     async fn a_holder_that_does_not_answer_is_named_with_its_pid() {
         let dir = tempfile::tempdir().unwrap();
         let _hung = UnixListener::bind(dir.path().join(SOCKET)).unwrap();
-        let end = Instant::now() + Duration::from_millis(200);
-        let failed = place(dir.path()).other(held(), end).await.err().unwrap();
+        let end = Instant::now() + ENDING;
+        let failed = folders(dir.path()).other(held(), end, Duration::from_millis(200)).await.err().unwrap();
         assert_eq!(failed.code, Code::HeldElsewhere);
         assert!(failed.message.contains(&format!("Process {} ", std::process::id())), "{}", failed.message);
     }
@@ -231,9 +263,9 @@ mod tests {
     async fn a_socket_that_nobody_listens_on_is_tried_again_and_then_told() {
         let dir = tempfile::tempdir().unwrap();
         drop(UnixListener::bind(dir.path().join(SOCKET)).unwrap());
-        let place = place(dir.path());
-        assert!(place.other(held(), Instant::now() + Duration::from_secs(5)).await.unwrap().is_none());
-        assert_eq!(place.other(held(), Instant::now()).await.err().unwrap().message, "held");
+        let folders = folders(dir.path());
+        assert!(folders.other(held(), Instant::now() + ENDING, PATIENCE).await.unwrap().is_none());
+        assert_eq!(folders.other(held(), Instant::now(), PATIENCE).await.err().unwrap().message, "held");
     }
 
     #[tokio::test]

@@ -1,22 +1,31 @@
 //! Pushes what changes to one subscriber: a cursor in the log and live text, no broadcast. A subscriber that lags
 //! makes its own stream wait; a new subscription replaces the one before.
 
-use crate::commands::Push;
-use crate::host::Host;
+use crate::push::Push;
+use crate::status::{Status, Topic};
+use coppice_engine::Engine;
 use coppice_engine::engine::Follow;
 use coppice_engine::error::Result;
 use coppice_engine::id::SessionId;
+use coppice_engine::scope::Scope;
 use coppice_engine::view::Frame;
 use std::sync::Mutex;
+use std::time::Duration;
+use tauri::WebviewWindow;
 use tauri::ipc::Channel;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+/// How many frames a page may have before it: after that many, it must have come so far before it gets more.
+const AHEAD: u32 = 16;
+/// How long to wait before a log that cannot be followed is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
 /// Where pushes go.
 #[derive(Clone)]
 pub enum Sink {
-    /// To the page of the window.
-    Page(Channel<Push>),
+    /// To the page of this window.
+    Page(Channel<Push>, Box<WebviewWindow>),
     /// As lines of JSON, through a queue that has a bound.
     Lines(mpsc::Sender<String>),
 }
@@ -36,7 +45,7 @@ impl Sink {
     /// Pushes; false when the subscriber is gone.
     pub async fn push(&self, push: Push) -> bool {
         match self {
-            Self::Page(channel) => channel.send(push).is_ok(),
+            Self::Page(channel, _) => channel.send(push).is_ok(),
             Self::Lines(lines) => match serde_json::to_string(&push) {
                 Ok(line) => lines.send(line).await.is_ok(),
                 Err(error) => {
@@ -45,6 +54,28 @@ impl Sink {
                 }
             },
         }
+    }
+
+    /// Waits until everything pushed so far was taken; false when the subscriber is gone. A page answers a script in
+    /// its turn, behind the pushes before it.
+    async fn taken(&self) -> bool {
+        let Self::Page(_, window) = self else { return true };
+        let (sender, receiver) = oneshot::channel();
+        let sender = Mutex::new(Some(sender));
+        let asked = window.eval_with_callback("0", move |_| {
+            if let Ok(mut sender) = sender.lock()
+                && let Some(sender) = sender.take()
+            {
+                // The subscription may have ended meanwhile.
+                let _ = sender.send(());
+            }
+        });
+        if asked.is_err() {
+            return false;
+        }
+        // While a page is being loaded the script waits with the pushes, and who asked is not told.
+        let _ = receiver.await;
+        true
     }
 }
 
@@ -56,19 +87,24 @@ impl Stream {
 
     /// Subscribes, in place of the subscription before. Nothing is pushed until [`Stream::begin`], so that the answer
     /// to the request comes first. Answers the position it starts from.
-    pub async fn follow(&self, host: &Host, session: Option<SessionId>, after: Option<i64>) -> Result<i64> {
-        let follow = host.engine.follow(session, after).await?;
+    pub async fn follow(
+        &self,
+        (engine, scope, status): (&Engine, &Scope, &Status),
+        session: Option<SessionId>,
+        after: Option<i64>,
+    ) -> Result<i64> {
+        let follow = engine.follow(session, after).await?;
         let seq = follow.cursor();
-        let token = host.scope.token().child_token();
+        let token = scope.token().child_token();
         let (begin, begun) = oneshot::channel();
         if let Some(before) = self.set(Some(Subscription { token: token.clone(), begin: Some(begin) })) {
             before.token.cancel();
         }
-        let (sink, host_status) = (self.sink.clone(), host.status.watch());
-        host.scope.spawn(async move {
+        let (sink, status) = (self.sink.clone(), status.clone());
+        scope.spawn(async move {
             let pushing = async {
                 if begun.await.is_ok() {
-                    run(follow, seq, sink, host_status).await;
+                    run(follow, seq, sink, status).await;
                 }
             };
             tokio::select! {
@@ -115,25 +151,44 @@ impl Drop for Stream {
     }
 }
 
-async fn run(mut follow: Follow, mut seq: i64, sink: Sink, mut status: tokio::sync::watch::Receiver<Option<String>>) {
+async fn run(mut follow: Follow, mut seq: i64, sink: Sink, status: Status) {
+    let mut said = status.watch();
+    let mut ahead = 0;
     loop {
         let frame = tokio::select! {
             next = follow.next() => match next {
-                Some(Ok(frame)) => frame,
+                Some(Ok(frame)) => {
+                    status.clear(Topic::Log);
+                    frame
+                }
                 Some(Err(error)) => {
                     tracing::error!(%error, "the log could not be followed");
-                    Frame { seq, status: Some(error.message().to_owned()), ..Frame::default() }
+                    status.say(Topic::Log, error.message());
+                    tokio::time::sleep(RETRY).await;
+                    continue;
                 }
                 None => return,
             },
-            changed = status.changed() => match changed {
-                Ok(()) => Frame { seq, status: status.borrow_and_update().clone(), ..Frame::default() },
+            changed = said.changed() => match changed {
+                // Nothing to say any more is told too, as an empty line.
+                Ok(()) => Frame {
+                    seq,
+                    status: Some(said.borrow_and_update().text().unwrap_or_default()),
+                    ..Frame::default()
+                },
                 Err(_) => return,
             },
         };
         seq = frame.seq;
         if !sink.push(Push::Frame(Box::new(frame))).await {
             return;
+        }
+        ahead += 1;
+        if ahead == AHEAD {
+            ahead = 0;
+            if !sink.taken().await {
+                return;
+            }
         }
     }
 }

@@ -1,15 +1,24 @@
 //! The tray: what lives on when the window is closed, in a line, with Open, Stop everything and Quit.
 
 use crate::board::Counts;
-use crate::commands::Quit;
-use crate::host::Host;
-use crate::{quit, window};
-use coppice_engine::engine::Target;
-use coppice_engine::env::Env;
 use std::panic::AssertUnwindSafe;
 use tauri::menu::{Menu, MenuItem, PredefinedMenuItem};
 use tauri::tray::TrayIconBuilder;
-use tauri::{AppHandle, Manager, Wry};
+use tauri::{AppHandle, Wry};
+
+/// What is chosen in the tray's menu.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// Bring the window to the front.
+    Open,
+    /// Stop everything and stay.
+    Stop,
+    /// Quit, after asking.
+    Quit,
+}
+
+/// Does what is chosen.
+pub type Does = fn(&AppHandle, Deed);
 
 /// The icon, and the line that says what runs.
 pub struct Tray {
@@ -19,9 +28,9 @@ pub struct Tray {
 
 impl Tray {
     /// Puts the icon into the tray. On the main thread.
-    pub fn new(app: &AppHandle) -> Option<Self> {
+    pub fn new(app: &AppHandle, does: Does) -> Option<Self> {
         // The library that shows the icon is looked for only now, and is missed by a panic.
-        let made = std::panic::catch_unwind(AssertUnwindSafe(|| make(app)));
+        let made = std::panic::catch_unwind(AssertUnwindSafe(|| make(app, does)));
         match made {
             Ok(Ok(tray)) => Some(tray),
             Ok(Err(error)) => {
@@ -36,8 +45,10 @@ impl Tray {
     }
 
     /// Brings the line up to date.
-    pub fn show(&self, counts: Counts) {
-        for done in [self.line.set_text(line(counts)), self.stop.set_enabled(counts.run > 0)] {
+    pub fn show(&self, counts: Option<Counts>) {
+        for done in
+            [self.line.set_text(line(counts)), self.stop.set_enabled(counts.is_none_or(|counts| counts.run > 0))]
+        {
             if let Err(error) = done {
                 tracing::debug!(%error, "the tray could not be brought up to date");
             }
@@ -45,10 +56,10 @@ impl Tray {
     }
 }
 
-fn make(app: &AppHandle) -> tauri::Result<Tray> {
+fn make(app: &AppHandle, does: Does) -> tauri::Result<Tray> {
     let item = |id: &str, text: &str, enabled: bool| MenuItem::with_id(app, id, text, enabled, None::<&str>);
-    let first = item("line", &line(Counts::default()), false)?;
-    let stop = item("stop", "Stop everything", false)?;
+    let first = item("line", &line(None), false)?;
+    let stop = item("stop", "Stop everything", true)?;
     let menu = Menu::with_items(
         app,
         &[
@@ -65,33 +76,19 @@ fn make(app: &AppHandle) -> tauri::Result<Tray> {
         .icon(icon)
         .tooltip("Coppice")
         .menu(&menu)
-        .on_menu_event(|app, event| match event.id().as_ref() {
-            "open" => window::raise(app, None, None),
-            "stop" => stop_everything(app),
-            "quit" => {
-                let (asked, host) = (app.clone(), app.state::<Host>().inner().clone());
-                host.scope.spawn(async move { quit::choose(&asked, Quit::Ask).await });
-            }
+        .on_menu_event(move |app, event| match event.id().as_ref() {
+            "open" => does(app, Deed::Open),
+            "stop" => does(app, Deed::Stop),
+            "quit" => does(app, Deed::Quit),
             _ => {}
         })
         .build(app)?;
     Ok(Tray { line: first, stop })
 }
 
-fn stop_everything(app: &AppHandle) {
-    let host = app.state::<Host>().inner().clone();
-    let key = format!("tray-{}", Env::system().new_session());
-    host.clone().scope.spawn(async move {
-        let reason = Some("stopped from the tray".to_owned());
-        if let Err(error) = host.engine.stop(Target::Everything, reason, false, &key).await {
-            tracing::error!(%error, "not everything could be stopped");
-            host.status.say(error.message());
-        }
-    });
-}
-
 /// "5 run, 1 needs you".
-pub fn line(counts: Counts) -> String {
+pub fn line(counts: Option<Counts>) -> String {
+    let Some(counts) = counts else { return "What runs is not known".to_owned() };
     let run = match counts.run {
         0 => "Nothing runs".to_owned(),
         1 => "1 runs".to_owned(),
@@ -110,7 +107,8 @@ mod tests {
 
     #[test]
     fn the_line_says_what_runs_and_who_needs_you() {
-        let line = |run, needs_you| line(Counts { run, needs_you, roots: 1 });
+        let line = |run, needs_you| line(Some(Counts { run, needs_you, roots: 1 }));
+        assert_eq!(super::line(None), "What runs is not known");
         assert_eq!(line(0, 0), "Nothing runs");
         assert_eq!(line(1, 0), "1 runs");
         assert_eq!(line(5, 1), "5 run, 1 needs you");

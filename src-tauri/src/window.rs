@@ -1,81 +1,19 @@
-//! The one window: how it is made, what its page may ask for, and how it comes to the front.
+//! The one window: how it is made, and what its page may ask for.
 
-use crate::commands::{self, Failed, Push, Quit};
+use crate::commands::{self, Failed};
 use crate::host::Host;
+use crate::page::{MAIN, Page};
 use crate::place;
+use crate::push::{Push, Quit};
 use crate::quit;
 use crate::stream::{Sink, Stream};
 use coppice_engine::error::Code;
 use coppice_engine::id::SessionId;
 use serde_json::Value;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use tauri::ipc::Channel;
 use tauri::{AppHandle, Manager, State, WebviewUrl, WebviewWindow, WebviewWindowBuilder};
 use tauri_plugin_dialog::DialogExt;
-use tokio::sync::Notify;
-
-/// The window's label.
-pub const MAIN: &str = "main";
-
-/// What the shell knows of the page.
-#[derive(Default)]
-pub struct Page {
-    inner: Mutex<Inner>,
-    focused: AtomicBool,
-    /// Wakes whoever withdraws notifications of what is looked at.
-    pub looked: Notify,
-}
-
-#[derive(Default)]
-struct Inner {
-    stream: Option<Arc<Stream>>,
-    open: Option<SessionId>,
-    /// What the page is to be told when it is there.
-    waiting: Vec<Push>,
-}
-
-impl Page {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The session that the focused window shows; none when it has not the focus.
-    pub fn seen(&self) -> Option<SessionId> {
-        if self.focused.load(Ordering::Relaxed) { self.lock().open.clone() } else { None }
-    }
-
-    /// The window got or lost the focus.
-    pub fn focus(&self, focused: bool) {
-        self.focused.store(focused, Ordering::Relaxed);
-        self.looked.notify_one();
-    }
-
-    /// The page is gone, or is loaded anew: its subscription ends.
-    pub fn gone(&self) {
-        let stream = self.lock().stream.take();
-        if let Some(stream) = stream {
-            stream.end();
-        }
-    }
-
-    /// Whether a page listens.
-    pub fn is_there(&self) -> bool {
-        self.lock().stream.is_some()
-    }
-
-    /// Tells the page, now or when it is there.
-    pub async fn tell(&self, push: Push) {
-        let stream = self.lock().stream.clone();
-        let told = match stream {
-            Some(stream) => stream.push(push.clone()).await,
-            None => false,
-        };
-        if !told {
-            self.lock().waiting.push(push);
-        }
-    }
-}
 
 /// Makes the window, where it last was. On the main thread.
 pub fn open(app: &AppHandle, data: &std::path::Path) -> tauri::Result<WebviewWindow> {
@@ -94,39 +32,33 @@ pub fn open(app: &AppHandle, data: &std::path::Path) -> tauri::Result<WebviewWin
                 window.state::<Page>().gone();
             }
         });
-    match place.position {
+    let window = match place.position {
         Some((x, y)) => builder.position(x, y),
         None => builder.center(),
     }
-    .build()
+    .build()?;
+    #[cfg(target_os = "linux")]
+    mend(&window)?;
+    Ok(window)
 }
 
-/// Brings the window to the front, at a session if one is named. `token` is the right to take the focus, where the
-/// desktop gave one.
-pub fn raise(app: &AppHandle, session: Option<SessionId>, token: Option<String>) {
-    let raised = app.clone();
-    let shown = app.run_on_main_thread(move || {
-        let Some(window) = raised.get_webview_window(MAIN) else { return };
-        #[cfg(target_os = "linux")]
-        if let (Some(token), Ok(window)) = (&token, window.gtk_window()) {
-            gtk::prelude::GtkWindowExt::set_startup_id(&window, token);
-        }
-        #[cfg(not(target_os = "linux"))]
-        drop(token);
-        for done in [window.show(), window.unminimize(), window.set_focus()] {
-            if let Err(error) = done {
-                tracing::warn!(%error, "the window could not be brought to the front");
+/// Loads the page anew when the process that shows it has crashed. One that crashes again at once is left as it is.
+#[cfg(target_os = "linux")]
+fn mend(window: &WebviewWindow) -> tauri::Result<()> {
+    use std::time::{Duration, Instant};
+    use webkit2gtk::WebViewExt;
+    const AGAIN: Duration = Duration::from_secs(5);
+    window.with_webview(|webview| {
+        let before = std::cell::Cell::new(None::<Instant>);
+        webview.inner().connect_web_process_terminated(move |view, reason| {
+            let now = Instant::now();
+            let again = before.replace(Some(now)).is_some_and(|before| now.duration_since(before) < AGAIN);
+            tracing::error!(?reason, again, "the process that shows the page has ended");
+            if !again {
+                view.reload();
             }
-        }
-    });
-    if let Err(error) = shown {
-        tracing::warn!(%error, "the window could not be brought to the front");
-    }
-    if let Some(session) = session {
-        let app = app.clone();
-        let host = app.state::<Host>().inner().clone();
-        host.scope.spawn(async move { app.state::<Page>().tell(Push::Show(session)).await });
-    }
+        });
+    })
 }
 
 /// Does one command of the table.
@@ -138,22 +70,17 @@ pub async fn call(host: State<'_, Host>, cmd: String, args: Value) -> Result<Val
 /// Subscribes the page, in place of its subscription before. Answers the position it starts from.
 #[tauri::command]
 pub async fn watch(
+    window: WebviewWindow,
     host: State<'_, Host>,
     page: State<'_, Page>,
     session: Option<SessionId>,
     after: Option<i64>,
     channel: Channel<Push>,
 ) -> Result<i64, Failed> {
-    let stream = Arc::new(Stream::new(Sink::Page(channel)));
-    let seq = stream.follow(&host, session.clone(), after).await?;
-    let (before, waiting) = {
-        let mut inner = page.lock();
-        inner.open = session;
-        (inner.stream.replace(stream.clone()), std::mem::take(&mut inner.waiting))
-    };
-    if let Some(before) = before {
-        before.end();
-    }
+    let number = page.number();
+    let stream = Arc::new(Stream::new(Sink::Page(channel, Box::new(window))));
+    let seq = stream.follow((&host.engine, &host.scope, &host.status), session.clone(), after).await?;
+    let Some(waiting) = page.take(number, stream.clone(), session) else { return Ok(seq) };
     stream.begin();
     for push in waiting {
         page.tell(push).await;

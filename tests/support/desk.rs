@@ -10,9 +10,9 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
+use zbus::OwnedVariant;
 use zbus::object_server::SignalEmitter;
-use zbus::zvariant::OwnedValue;
 
 /// A notification as the service was asked to show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +25,11 @@ pub struct Shown {
 
 type Board = Arc<Mutex<Vec<Shown>>>;
 
+type Closed = Arc<Mutex<Vec<u32>>>;
+
 struct Service {
     shown: Board,
+    closed: Closed,
 }
 
 #[zbus::interface(name = "org.freedesktop.Notifications")]
@@ -40,7 +43,7 @@ impl Service {
         title: String,
         body: String,
         _actions: Vec<String>,
-        _hints: std::collections::HashMap<String, OwnedValue>,
+        _hints: std::collections::HashMap<String, OwnedVariant>,
         _timeout: i32,
     ) -> u32 {
         let mut shown = self.shown.lock().unwrap();
@@ -49,7 +52,9 @@ impl Service {
         id
     }
 
-    fn close_notification(&self, _id: u32) {}
+    fn close_notification(&self, id: u32) {
+        self.closed.lock().unwrap().push(id);
+    }
 
     fn get_capabilities(&self) -> Vec<String> {
         ["body", "actions"].map(str::to_owned).into()
@@ -81,6 +86,7 @@ pub struct Desk {
     display: String,
     bus: String,
     shown: Board,
+    closed: Closed,
     service: Option<zbus::Connection>,
     _parts: Vec<Part>,
 }
@@ -122,16 +128,13 @@ impl Desk {
         let display = format!(":{}", first_line(&mut out));
         let (daemon, mut out) = part("dbus-daemon", &["--session", "--nofork", "--print-address=1"]);
         let bus = first_line(&mut out);
-        let shown = Board::default();
+        let (shown, closed) = (Board::default(), Closed::default());
         let service = if notifications {
-            let served = Service { shown: shown.clone() };
+            let served = Service { shown: shown.clone(), closed: closed.clone() };
             let address: &str = &bus;
             let connection = zbus::connection::Builder::address(address)
-                .unwrap()
                 .name("org.freedesktop.Notifications")
-                .unwrap()
                 .serve_at("/org/freedesktop/Notifications", served)
-                .unwrap()
                 .build()
                 .await
                 .unwrap();
@@ -139,29 +142,12 @@ impl Desk {
         } else {
             None
         };
-        Self { display, bus, shown, service, _parts: vec![screen, daemon] }
+        Self { display, bus, shown, closed, service, _parts: vec![screen, daemon] }
     }
 
     /// Opens the window of the program in this place.
     pub async fn open(&self, place: &Place) -> Window {
-        let (port, native) = (free_port().to_string(), free_port().to_string());
-        let driver = driver();
-        let child = Command::new(&driver)
-            .args(["--port", &port, "--native-port", &native])
-            .envs([("DISPLAY", self.display.as_str()), ("DBUS_SESSION_BUS_ADDRESS", self.bus.as_str())])
-            .envs([("COPPICE_DATA", place.data()), ("COPPICE_CONFIG", place.config())])
-            .envs([("HOME", place.work()), ("NO_AT_BRIDGE", "1".into())])
-            .env_remove("WAYLAND_DISPLAY")
-            .current_dir(place.work())
-            .process_group(0)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap_or_else(|error| panic!("{}: {error}. `make test` builds it.", driver.display()));
-        let driver = Part(child);
-        for port in [&port, &native] {
-            until("the driver listens", || listens(port).then_some(()));
-        }
+        let (driver, port) = self.drive(place);
         let mut capabilities = serde_json::Map::new();
         capabilities.insert("tauri:options".into(), json!({ "application": env!("CARGO_BIN_EXE_coppice") }));
         let mut builder = ClientBuilder::new(hyper_util::client::legacy::connect::HttpConnector::new());
@@ -171,15 +157,56 @@ impl Desk {
         Window { page: Page::new(client.clone()), client, lock: place.data().join("coppice.lock"), _driver: driver }
     }
 
+    /// A driver that listens, and its port. Somebody else may take a free port first: then others are tried.
+    fn drive(&self, place: &Place) -> (Part, String) {
+        let program = driver();
+        for _ in 0..5 {
+            let (port, native) = (free_port().to_string(), free_port().to_string());
+            let child = Command::new(&program)
+                .args(["--port", &port, "--native-port", &native])
+                .envs([("DISPLAY", self.display.as_str()), ("DBUS_SESSION_BUS_ADDRESS", self.bus.as_str())])
+                .envs([("COPPICE_DATA", place.data()), ("COPPICE_CONFIG", place.config())])
+                .envs([("HOME", place.work()), ("NO_AT_BRIDGE", "1".into())])
+                .env_remove("WAYLAND_DISPLAY")
+                .current_dir(place.work())
+                .process_group(0)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap_or_else(|error| panic!("{}: {error}. `make test` builds it.", program.display()));
+            let mut driver = Part(child);
+            let listening = until("the driver listens or ends", || {
+                if driver.0.try_wait().unwrap().is_some() {
+                    return Some(false);
+                }
+                (listens(&port) && listens(&native)).then_some(true)
+            });
+            if listening {
+                return (driver, port);
+            }
+        }
+        panic!("{} finds no port to listen on", program.display());
+    }
+
     /// What was shown so far.
     pub fn shown(&self) -> Vec<Shown> {
         self.shown.lock().unwrap().clone()
     }
 
-    /// Clicks on a notification.
+    /// Clicks on a notification, until the program has heard it: it may have begun to listen only now.
     pub async fn click(&self, id: u32) {
         let emitter = SignalEmitter::new(self.service.as_ref().unwrap(), "/org/freedesktop/Notifications").unwrap();
-        Service::action_invoked(&emitter, id, "default").await.unwrap();
+        let end = std::time::Instant::now() + PATIENCE;
+        while !self.closed(id) {
+            assert!(std::time::Instant::now() < end, "nobody hears the clicks on notification {id}");
+            Service::action_invoked(&emitter, id, "default").await.unwrap();
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Whether the program took a notification back.
+    pub fn closed(&self, id: u32) -> bool {
+        self.closed.lock().unwrap().contains(&id)
     }
 }
 
@@ -208,13 +235,19 @@ impl Window {
             let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
             (!status.contains("State:") || status.contains("State:\tZ")).then_some(())
         });
+        until("the data folder is free", || std::fs::File::open(&self.lock).unwrap().try_lock().ok());
         // The program was what the client spoke to.
         let _ = tokio::time::timeout(std::time::Duration::from_secs(2), self.client.close()).await;
     }
 }
 
+/// One journey at a time: windows that are drawn in software side by side are too slow for each other.
+static ROAD: Mutex<()> = Mutex::new(());
+
 /// Runs a journey to its end, or gives up.
 pub fn journey(walk: impl Future<Output = ()>) {
+    // A journey that failed leaves the road free.
+    let _alone = ROAD.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    runtime.block_on(async { tokio::time::timeout(PATIENCE * 4, walk).await.expect("the journey ends") });
+    runtime.block_on(async { tokio::time::timeout(PATIENCE * 10, walk).await.expect("the journey ends") });
 }

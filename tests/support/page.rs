@@ -17,7 +17,12 @@ impl Page {
 
     /// The element that this XPath finds, as soon as it is there.
     pub async fn find(&self, xpath: &str) -> Element {
-        let end = Instant::now() + PATIENCE;
+        self.find_within(xpath, PATIENCE).await
+    }
+
+    /// The same, for what takes longer.
+    pub async fn find_within(&self, xpath: &str, patience: Duration) -> Element {
+        let end = Instant::now() + patience;
         loop {
             let looking = self.client.find_all(Locator::XPath(xpath));
             if let Ok(Ok(found)) = tokio::time::timeout(PATIENCE, looking).await

@@ -3,7 +3,7 @@
 use super::{Out, Trouble};
 use crate::client::Client;
 use crate::display;
-use crate::single::{Holder, Place};
+use crate::single::{Folders, Holder};
 use crate::text;
 use coppice_engine::engine::ModelView;
 use serde::Deserialize;
@@ -15,12 +15,12 @@ struct Models {
 }
 
 /// Looks, and tells. Exit code 1 when Coppice could not work here.
-pub async fn run(place: &Place) -> Result<u8, Trouble> {
+pub async fn run(folders: &Folders) -> Result<u8, Trouble> {
     let mut out = Out::stdout();
     let version = env!("CARGO_PKG_VERSION");
     out.line(&row("version", &format!("{version} on {} {}", std::env::consts::OS, std::env::consts::ARCH)))?;
-    out.line(&row("configuration", &configuration(place)))?;
-    let (holder, ours) = match place.reach().await {
+    out.line(&row("configuration", &configuration(folders)))?;
+    let (holder, ours) = match folders.reach().await {
         Ok(Holder::Us(host)) => (Ok(Client::of(&host)), Some(host)),
         Ok(Holder::Other(client)) => (Ok(client), None),
         Err(failed) => (Err(failed), None),
@@ -29,7 +29,7 @@ pub async fn run(place: &Place) -> Result<u8, Trouble> {
         Ok(client) => {
             let about = client.call("about", json!({})).await?;
             let who = if ours.is_some() { "free".to_owned() } else { format!("held by process {}", about["pid"]) };
-            out.line(&row("data folder", &format!("{} ({who})", place.data.display())))?;
+            out.line(&row("data folder", &format!("{} ({who})", folders.data.display())))?;
             if let Some(status) = about["status"].as_str() {
                 out.line(&row("", status))?;
             }
@@ -40,7 +40,7 @@ pub async fn run(place: &Place) -> Result<u8, Trouble> {
             true
         }
         Err(failed) => {
-            out.line(&row("data folder", &format!("{}: {}", place.data.display(), failed.message)))?;
+            out.line(&row("data folder", &format!("{}: {}", folders.data.display(), failed.message)))?;
             false
         }
     };
@@ -58,9 +58,9 @@ fn row(name: &str, found: &str) -> String {
     format!("{name:<15}{}", text::line(found, 400))
 }
 
-fn configuration(place: &Place) -> String {
-    let path = place.config.display();
-    if place.config.exists() { path.to_string() } else { format!("{path} (not there: the defaults hold)") }
+fn configuration(folders: &Folders) -> String {
+    let path = folders.config.display();
+    if folders.config.exists() { path.to_string() } else { format!("{path} (not there: the defaults hold)") }
 }
 
 fn model_text(model: &ModelView) -> String {

@@ -4,10 +4,10 @@ use std::io::{self, IsTerminal, Write};
 
 /// Where the terminal's words go.
 pub struct Out {
-    stream: Stream,
+    stream: Standard,
 }
 
-enum Stream {
+enum Standard {
     Out,
     Err,
 }
@@ -15,12 +15,12 @@ enum Stream {
 impl Out {
     /// Standard output.
     pub fn stdout() -> Self {
-        Self { stream: Stream::Out }
+        Self { stream: Standard::Out }
     }
 
     /// Standard error.
     pub fn stderr() -> Self {
-        Self { stream: Stream::Err }
+        Self { stream: Standard::Err }
     }
 
     /// Writes a line, at once.
@@ -35,15 +35,15 @@ impl Out {
             stream.flush()
         };
         match self.stream {
-            Stream::Out => write(&mut io::stdout().lock()),
-            Stream::Err => write(&mut io::stderr().lock()),
+            Standard::Out => write(&mut io::stdout().lock()),
+            Standard::Err => write(&mut io::stderr().lock()),
         }
     }
 
     /// The columns and rows of the terminal it goes to; none when it is no terminal that can be drawn on.
     pub fn size(&self) -> Option<(usize, usize)> {
         let dumb = coppice_engine::env::var("TERM").is_none_or(|term| term == "dumb");
-        if dumb || !matches!(self.stream, Stream::Out) || !io::stdout().is_terminal() {
+        if dumb || !matches!(self.stream, Standard::Out) || !io::stdout().is_terminal() {
             return None;
         }
         #[cfg(unix)]

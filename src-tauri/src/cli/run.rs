@@ -1,13 +1,14 @@
 //! `coppice run` and `coppice send`: a prompt to the end of its turn and of everything it started.
 
 use super::live::Live;
-use super::{Out, RunArgs, STOPPED, Trouble, fresh_key};
+use super::{Out, RunArgs, STOPPED, Trouble, current, fresh_key, unknown};
 use crate::board::{Board, is_live};
 use crate::client::Client;
 use crate::commands::Failed;
 use crate::host::asked_to_end;
-use crate::single::Place;
 use crate::text;
+use coppice_engine::agent::MAX_MESSAGE;
+use coppice_engine::control::too_large;
 use coppice_engine::error::Code;
 use coppice_engine::event::{Mode, Receipt, Route};
 use coppice_engine::id::SessionId;
@@ -32,10 +33,11 @@ struct Forest {
 }
 
 /// Runs a prompt in a new session, or in one that is there.
-pub async fn run(client: &Client, place: &Place, args: RunArgs, out: &mut Out) -> Result<u8, Trouble> {
+pub async fn run(client: &Client, args: RunArgs, out: &mut Out) -> Result<u8, Trouble> {
+    fits(&args.prompt)?;
     let target = match &args.session {
         Some(id) => find(client, id).await?,
-        None => open(client, place, &args).await?,
+        None => open(client, &args).await?,
     };
     follow(client, target, args.session.is_some(), args.prompt, args.json, out).await
 }
@@ -43,6 +45,7 @@ pub async fn run(client: &Client, place: &Place, args: RunArgs, out: &mut Out) -
 /// Sends to a session that is there. Where another process holds the data folder, that one goes on with it; else this
 /// process stays until it has ended.
 pub async fn send(client: &Client, elsewhere: bool, id: &str, words: String, out: &mut Out) -> Result<u8, Trouble> {
+    fits(&words)?;
     let target = find(client, id).await?;
     if !elsewhere {
         return follow(client, target, true, words, false, out).await;
@@ -51,8 +54,25 @@ pub async fn send(client: &Client, elsewhere: bool, id: &str, words: String, out
     Ok(0)
 }
 
-async fn open(client: &Client, place: &Place, args: &RunArgs) -> Result<SessionView, Failed> {
-    let cwd = args.cwd.as_ref().map_or_else(|| place.cwd.clone(), |cwd| place.cwd.join(cwd));
+/// Refuses what no session would take, before one is opened for it.
+fn fits(words: &str) -> Result<(), Failed> {
+    if words.trim().is_empty() {
+        return Err(Failed::bad_request("The words are empty. Nothing was sent."));
+    }
+    if words.len() > MAX_MESSAGE {
+        return Err(Failed::bad_request(too_large(words.len()).message()));
+    }
+    Ok(())
+}
+
+async fn open(client: &Client, args: &RunArgs) -> Result<SessionView, Failed> {
+    let cwd = match &args.cwd {
+        Some(named) if named.is_absolute() => named.clone(),
+        named => {
+            let here = current().map_err(|message| Failed { code: Code::Gone, message })?;
+            named.as_ref().map_or_else(|| here.clone(), |named| here.join(named))
+        }
+    };
     let opened: Value = client
         .call(
             "open",
@@ -69,11 +89,7 @@ async fn open(client: &Client, place: &Place, args: &RunArgs) -> Result<SessionV
 
 async fn find(client: &Client, id: &str) -> Result<SessionView, Failed> {
     let forest: Forest = client.ask("tree", json!({})).await?;
-    let unknown = || Failed {
-        code: Code::UnknownSession,
-        message: format!("There is no session {id}. `coppice tree` names all there are."),
-    };
-    forest.sessions.into_iter().find(|session| session.id.as_str() == id).ok_or_else(unknown)
+    forest.sessions.into_iter().find(|session| session.id.as_str() == id).ok_or_else(|| unknown(id))
 }
 
 /// Says it by the way the session takes it, and tells which.

@@ -16,10 +16,12 @@ use serde_json::{Value, json};
 /// How many events are asked for at once.
 const EVENTS: usize = 500;
 
-/// Prints sessions and commands.
-pub async fn tree(client: &Client, root: Option<String>, json: bool, out: &mut Out) -> Result<u8, Trouble> {
-    let args = root.map_or_else(|| json!({}), |root| json!({ "root": root }));
-    let answer = client.call("tree", args).await?;
+/// Prints sessions and commands: all, or those of a session and below it.
+pub async fn tree(client: &Client, top: Option<&str>, json: bool, out: &mut Out) -> Result<u8, Trouble> {
+    let mut answer = client.call("tree", json!({})).await?;
+    if let Some(top) = top {
+        keep_branch(&mut answer, top)?;
+    }
     if json {
         out.line(&text::plain_json(&answer.to_string()))?;
         return Ok(0);
@@ -28,20 +30,44 @@ pub async fn tree(client: &Client, root: Option<String>, json: bool, out: &mut O
         code: Code::Internal,
         message: format!("The tree does not fit: {error}. Do both processes have the same version?"),
     };
-    let sessions: Vec<SessionView> = serde_json::from_value(answer["sessions"].clone()).map_err(fits)?;
-    let tasks: Vec<TaskView> = serde_json::from_value(answer["tasks"].clone()).map_err(fits)?;
-    let roots: Vec<SessionId> =
-        sessions.iter().filter(|session| session.parent.is_none()).map(|root| root.id.clone()).collect();
+    let sessions: Vec<SessionView> = serde_json::from_value(answer["sessions"].take()).map_err(fits)?;
+    let tasks: Vec<TaskView> = serde_json::from_value(answer["tasks"].take()).map_err(fits)?;
+    let tops: Vec<SessionId> = sessions
+        .iter()
+        .filter(|session| top.map_or(session.parent.is_none(), |top| session.id.as_str() == top))
+        .map(|session| session.id.clone())
+        .collect();
     let board = Board::new(sessions, tasks);
-    for root in &roots {
-        for line in lines(&board, root) {
+    for top in &tops {
+        for line in lines(&board, top) {
             out.line(&format!("{}{}  {}", "  ".repeat(line.depth), line.text, line.id))?;
         }
     }
-    if roots.is_empty() {
+    if tops.is_empty() {
         out.line("No sessions. `coppice run \"...\"` begins one.")?;
     }
     Ok(0)
+}
+
+/// Leaves a session and all below it, with their tasks. Sessions come oldest first, so parents before their children.
+fn keep_branch(tree: &mut Value, top: &str) -> Result<(), Failed> {
+    let mut branch: Vec<Value> = Vec::new();
+    if let Some(sessions) = tree["sessions"].as_array_mut() {
+        sessions.retain(|session| {
+            let within = session["id"] == top || branch.contains(&session["parent"]);
+            if within {
+                branch.push(session["id"].clone());
+            }
+            within
+        });
+    }
+    if branch.is_empty() {
+        return Err(super::unknown(top));
+    }
+    if let Some(tasks) = tree["tasks"].as_array_mut() {
+        tasks.retain(|task| branch.contains(&task["owner"]));
+    }
+    Ok(())
 }
 
 /// Prints a transcript.

@@ -125,7 +125,7 @@ pub async fn subscribe(host: &Host, args: SubscribeArgs) -> Answer<Subscribed> {
     let Some(stream) = &host.stream else {
         return Err(Failed::bad_request("This way in has nowhere to push frames to. The window uses `watch`."));
     };
-    Ok(Subscribed { seq: stream.follow(host, args.session, args.after).await? })
+    Ok(Subscribed { seq: stream.follow((&host.engine, &host.scope, &host.status), args.session, args.after).await? })
 }
 
 pub async fn usage(host: &Host, args: SessionArgs) -> Answer<Usage> {

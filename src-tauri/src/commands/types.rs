@@ -5,7 +5,7 @@ use coppice_engine::engine::ModelView;
 use coppice_engine::error::{Code, Error};
 use coppice_engine::event::{Mode, Route};
 use coppice_engine::id::{SessionId, TaskId};
-use coppice_engine::view::{Frame, SessionView, TaskView, Tokens};
+use coppice_engine::view::{SessionView, TaskView, Tokens};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use ts_rs::TS;
@@ -362,20 +362,6 @@ pub struct RaiseArgs {
     pub session: Option<SessionId>,
 }
 
-/// What is to become of running work when the person quits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, TS)]
-#[serde(rename_all = "snake_case")]
-pub enum Quit {
-    /// Quit if nothing runs, else ask by [`Push::Quitting`].
-    Ask,
-    /// Keep it running without a window.
-    Keep,
-    /// Stop all of it and quit.
-    Stop,
-    /// Do not quit.
-    Cancel,
-}
-
 /// No arguments, or nothing to answer.
 #[derive(Debug, Serialize, Deserialize, TS)]
 #[serde(deny_unknown_fields)]
@@ -401,16 +387,4 @@ impl Failed {
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self { code: Code::BadRequest, message: message.into() }
     }
-}
-
-/// What the window is pushed over its channel.
-#[derive(Clone, Debug, Serialize, TS)]
-#[serde(rename_all = "snake_case")]
-pub enum Push {
-    /// What changed.
-    Frame(Box<Frame>),
-    /// Show this session: a notification was clicked, or a second start asked for it.
-    Show(SessionId),
-    /// The person asked to quit while this many sessions and commands run: ask what is to become of them.
-    Quitting(u32),
 }

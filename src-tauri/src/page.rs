@@ -1,0 +1,151 @@
+//! What the shell knows of the window's page, and how the window comes to the front.
+
+use crate::host::Host;
+use crate::push::Push;
+use crate::stream::Stream;
+use coppice_engine::id::SessionId;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tauri::{AppHandle, Manager};
+use tokio::sync::Notify;
+
+/// The window's label.
+pub const MAIN: &str = "main";
+
+/// What the shell knows of the page.
+#[derive(Default)]
+pub struct Page {
+    inner: Mutex<Inner>,
+    focused: AtomicBool,
+    asked: AtomicU64,
+    /// Wakes whoever withdraws notifications of what is looked at.
+    pub looked: Notify,
+}
+
+#[derive(Default)]
+struct Inner {
+    stream: Option<Arc<Stream>>,
+    /// The number of the request that brought the stream.
+    number: u64,
+    open: Option<SessionId>,
+    /// What the page is to be told when it is there: the last of each kind.
+    waiting: Vec<Push>,
+}
+
+impl Page {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The session that the focused window shows; none when it has not the focus.
+    pub fn seen(&self) -> Option<SessionId> {
+        if self.focused.load(Ordering::Relaxed) { self.lock().open.clone() } else { None }
+    }
+
+    /// The window got or lost the focus.
+    pub fn focus(&self, focused: bool) {
+        self.focused.store(focused, Ordering::Relaxed);
+        self.looked.notify_one();
+    }
+
+    /// The page is gone, or is loaded anew: its subscription ends.
+    pub fn gone(&self) {
+        let stream = self.lock().stream.take();
+        if let Some(stream) = stream {
+            stream.end();
+        }
+    }
+
+    /// Whether a page listens.
+    pub fn is_there(&self) -> bool {
+        self.lock().stream.is_some()
+    }
+
+    /// The number of a request to subscribe, taken when it comes in: requests may be done in another order.
+    pub fn number(&self) -> u64 {
+        self.asked.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Takes a subscription over, in place of the one before, and answers what the page is still to be told. None when
+    /// a later request was done first: then that one stands.
+    pub fn take(&self, number: u64, stream: Arc<Stream>, open: Option<SessionId>) -> Option<Vec<Push>> {
+        let (before, waiting) = {
+            let mut inner = self.lock();
+            if number < inner.number {
+                return None;
+            }
+            inner.number = number;
+            inner.open = open;
+            (inner.stream.replace(stream), std::mem::take(&mut inner.waiting))
+        };
+        if let Some(before) = before {
+            before.end();
+        }
+        Some(waiting)
+    }
+
+    /// Tells the page, now or when it is there.
+    pub async fn tell(&self, push: Push) {
+        let stream = self.lock().stream.clone();
+        let told = match stream {
+            Some(stream) => stream.push(push.clone()).await,
+            None => false,
+        };
+        if !told {
+            let waiting = &mut self.lock().waiting;
+            waiting.retain(|other| std::mem::discriminant(other) != std::mem::discriminant(&push));
+            waiting.push(push);
+        }
+    }
+}
+
+/// Brings the window to the front, at a session if one is named.
+pub fn raise(app: &AppHandle, session: Option<SessionId>) {
+    let raised = app.clone();
+    let shown = app.run_on_main_thread(move || {
+        let Some(window) = raised.get_webview_window(MAIN) else { return };
+        for done in [window.show(), window.unminimize(), window.set_focus()] {
+            if let Err(error) = done {
+                tracing::warn!(%error, "the window could not be brought to the front");
+            }
+        }
+    });
+    if let Err(error) = shown {
+        tracing::warn!(%error, "the window could not be brought to the front");
+    }
+    if let Some(session) = session {
+        let app = app.clone();
+        let host = app.state::<Host>().inner().clone();
+        host.scope.spawn(async move { app.state::<Page>().tell(Push::Show(session)).await });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::Sink;
+
+    #[tokio::test]
+    async fn the_later_of_two_quick_requests_stands_whichever_is_done_first() {
+        let page = Page::default();
+        let stream = || Arc::new(Stream::new(Sink::Lines(tokio::sync::mpsc::channel(1).0)));
+        page.focus(true);
+        let (first, second) = (page.number(), page.number());
+        assert!(page.take(second, stream(), Some("second".into())).is_some());
+        assert!(page.take(first, stream(), Some("first".into())).is_none());
+        assert_eq!(page.seen(), Some("second".into()));
+        assert!(page.take(page.number(), stream(), None).is_some());
+        assert_eq!(page.seen(), None);
+    }
+
+    #[tokio::test]
+    async fn what_the_page_missed_is_told_later_the_last_of_each_kind() {
+        let page = Page::default();
+        page.tell(Push::Show("a".into())).await;
+        page.tell(Push::Quitting(1)).await;
+        page.tell(Push::Show("b".into())).await;
+        let stream = Arc::new(Stream::new(Sink::Lines(tokio::sync::mpsc::channel(1).0)));
+        let waiting = page.take(page.number(), stream, None).unwrap();
+        assert!(matches!(&waiting[..], [Push::Quitting(1), Push::Show(id)] if id.as_str() == "b"), "{waiting:?}");
+    }
+}
