@@ -112,8 +112,8 @@ case "${1:-}" in
     (cd ui && npm run --silent check)
     ;;
   bench)
-    build
-    cargo test --release --workspace -- --ignored --nocapture bench
+    packages "$BUILD $TEST"; rust; page; tauri_driver
+    cargo bench --quiet --bench bench -- "${@:2}"
     ;;
   package)
     build

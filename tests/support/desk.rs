@@ -84,7 +84,7 @@ pub struct Desk {
 /// The program in it.
 pub struct Window {
     pub page: Page,
-    client: Client,
+    pub client: Client,
     _driver: Part,
 }
 
@@ -136,15 +136,19 @@ impl Desk {
         Self { display, bus, shown, service, _parts: vec![screen, daemon] }
     }
 
+    /// What a program has to be told to be shown on it.
+    pub fn variables(&self) -> [(&str, &str); 3] {
+        [("DISPLAY", &self.display), ("DBUS_SESSION_BUS_ADDRESS", &self.bus), ("NO_AT_BRIDGE", "1")]
+    }
+
     /// Opens the window of the program in this place.
     pub async fn open(&self, place: &Place) -> Window {
         let (port, native) = (free_port().to_string(), free_port().to_string());
         let driver = driver();
         let child = Command::new(&driver)
             .args(["--port", &port, "--native-port", &native])
-            .envs([("DISPLAY", self.display.as_str()), ("DBUS_SESSION_BUS_ADDRESS", self.bus.as_str())])
-            .envs([("COPPICE_DATA", place.data()), ("COPPICE_CONFIG", place.config())])
-            .envs([("HOME", place.work()), ("NO_AT_BRIDGE", "1".into())])
+            .envs(self.variables())
+            .envs([("COPPICE_DATA", place.data()), ("COPPICE_CONFIG", place.config()), ("HOME", place.work())])
             .env_remove("WAYLAND_DISPLAY")
             .current_dir(place.work())
             .stdout(Stdio::null())
