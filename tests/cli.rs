@@ -1,6 +1,6 @@
 //! The terminal, on the real program.
 
-use crate::support::{Place, Running, processes_with, until};
+use crate::support::{Place, Running, mark, processes_with, until};
 use serde_json::{Value, json};
 use std::process::Stdio;
 
@@ -70,14 +70,14 @@ fn the_exit_code_says_how_the_turn_ended() {
 
 #[test]
 fn an_interrupt_stops_the_branch_with_a_receipt() {
-    let place = Place::new(sleeper("86411"));
+    let place = Place::new(sleeper(&mark(11)));
     let mut run = Running::start(place.command(["run", "Sleep", "--mode", "full"]));
-    until("both sleep", || (processes_with("sleep 86411").len() >= 3).then_some(()));
+    until("both sleep", || (processes_with(&mark(11)).len() >= 3).then_some(()));
     run.signal("-INT");
     let lines = run.lines_to(|line| line.contains("seen gone"));
     assert!(lines.iter().any(|line| line.starts_with("Stopped ")), "{lines:#?}");
     assert_eq!(run.ended(), Some(130));
-    assert_eq!(processes_with("sleep 86411"), [""; 0]);
+    assert_eq!(processes_with(&mark(11)), [""; 0]);
 }
 
 #[test]
@@ -117,30 +117,31 @@ fn a_reader_that_goes_away_ends_it_quietly() {
 
 #[test]
 fn the_terminal_reaches_the_process_that_holds_the_folder() {
-    let place = Place::new(sleeper("86412"));
+    let place = Place::new(sleeper(&mark(12)));
     let mut run = Running::start(place.command(["run", "Sleep", "--mode", "full"]));
-    until("both sleep", || (processes_with("sleep 86412").len() >= 3).then_some(()));
+    until("both sleep", || (processes_with(&mark(12)).len() >= 3).then_some(()));
     let tree: Value = serde_json::from_str(&place.run(["tree", "--json"]).out).unwrap();
     let session = tree["sessions"][0]["id"].as_str().unwrap();
     let preview = place.run(["stop", "turn", session, "--preview"]);
     assert!(preview.out.starts_with("Would end 1 thing"), "{preview:?}");
     assert_eq!(place.run(["stop", "turn", session]).code, Some(0));
     assert_eq!(run.ended(), Some(130), "a run that was stopped from elsewhere says so too");
-    assert_eq!(processes_with("sleep 86412"), [""; 0]);
+    assert_eq!(processes_with(&mark(12)), [""; 0]);
 }
 
 #[test]
 fn a_process_that_hangs_is_named_within_seconds() {
-    let place = Place::new(sleeper("86413"));
+    let place = Place::new(sleeper(&mark(13)));
     let run = Running::start(place.command(["run", "Sleep", "--mode", "full"]));
-    until("both sleep", || (processes_with("sleep 86413").len() >= 3).then_some(()));
+    until("both sleep", || (processes_with(&mark(13)).len() >= 3).then_some(()));
     run.signal("-STOP");
     let begun = std::time::Instant::now();
     let ran = place.run(["tree"]);
+    let took = begun.elapsed();
     run.signal("-CONT");
     run.signal("-INT");
     run.lines_to(|line| line.contains("seen gone"));
-    assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(took < std::time::Duration::from_secs(8), "{took:?}");
     assert_eq!(ran.code, Some(1));
     assert!(ran.err.contains(&format!("Process {} ", run.child.id())), "{}", ran.err);
 }

@@ -1,4 +1,5 @@
 //! The tests of the shell: commands, contract, tidiness, and journeys through the real window.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod bindings;
 mod cli;

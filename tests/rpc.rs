@@ -1,6 +1,6 @@
 //! The wire, on the real program.
 
-use crate::support::{Place, child, processes_with, until};
+use crate::support::{Place, child, mark, processes_with, until};
 use serde_json::{Value, json};
 
 fn delegate(label: &str) -> Value {
@@ -150,44 +150,44 @@ fn sleeper(mark: &str) -> Value {
 
 #[test]
 fn a_receipt_names_what_its_preview_named_and_the_processes_are_gone() {
-    let place = Place::new(sleeper("86401"));
+    let place = Place::new(sleeper(&mark(1)));
     let mut rpc = place.rpc();
     let root = rpc.open(&place);
     rpc.call("prompt", json!({ "session": root, "text": "Go", "key": "p" }));
-    until("both sleep", || (processes_with("sleep 86401").len() >= 3).then_some(()));
+    until("both sleep", || (processes_with(&mark(1)).len() >= 3).then_some(()));
     let stop = |preview| json!({ "what": "branch", "id": root, "preview": preview, "key": format!("s{preview}") });
     let preview = rpc.call("stop", stop(true));
-    assert!(!processes_with("sleep 86401").is_empty(), "a preview ends nothing");
+    assert!(!processes_with(&mark(1)).is_empty(), "a preview ends nothing");
     let receipt = rpc.call("stop", stop(false));
     assert_eq!(receipt["ended"], preview["ended"]);
     assert_eq!(receipt["unconfirmed"], json!([]));
     assert!(receipt["processes"].as_array().unwrap().iter().all(|process| process["gone"] == true), "{receipt}");
-    assert_eq!(processes_with("sleep 86401"), [""; 0]);
+    assert_eq!(processes_with(&mark(1)), [""; 0]);
 }
 
 #[test]
 fn the_end_of_input_ends_everything_that_runs() {
-    let place = Place::new(sleeper("86402"));
+    let place = Place::new(sleeper(&mark(2)));
     let mut rpc = place.rpc();
     let root = rpc.open(&place);
     rpc.call("prompt", json!({ "session": root, "text": "Go", "key": "p" }));
-    until("both sleep", || (processes_with("sleep 86402").len() >= 3).then_some(()));
+    until("both sleep", || (processes_with(&mark(2)).len() >= 3).then_some(()));
     assert_eq!(rpc.end(), Some(0));
-    assert_eq!(processes_with("sleep 86402"), [""; 0]);
+    assert_eq!(processes_with(&mark(2)), [""; 0]);
     let tree = place.rpc().call("tree", json!({}));
     assert_eq!(tree["tasks"][0]["status"], "interrupted");
 }
 
 #[test]
 fn a_signal_ends_everything_that_runs() {
-    let place = Place::new(sleeper("86403"));
+    let place = Place::new(sleeper(&mark(3)));
     let mut rpc = place.rpc();
     let root = rpc.open(&place);
     rpc.call("prompt", json!({ "session": root, "text": "Go", "key": "p" }));
-    until("both sleep", || (processes_with("sleep 86403").len() >= 3).then_some(()));
+    until("both sleep", || (processes_with(&mark(3)).len() >= 3).then_some(()));
     rpc.running.signal("-TERM");
     assert_eq!(rpc.running.ended(), Some(0));
-    assert_eq!(processes_with("sleep 86403"), [""; 0]);
+    assert_eq!(processes_with(&mark(3)), [""; 0]);
 }
 
 #[test]

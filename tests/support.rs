@@ -303,6 +303,11 @@ pub fn child<'a>(tree: &'a Value, label: &str) -> Option<&'a Value> {
     tree["sessions"].as_array()?.iter().find(|session| session["label"] == label)
 }
 
+/// A length of sleep, in seconds, that no other run of the tests sleeps: by it a test knows its own processes.
+pub fn mark(n: u32) -> String {
+    format!("864{n:02}.{}", std::process::id())
+}
+
 /// Processes whose command line holds this text.
 pub fn processes_with(needle: &str) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };

@@ -72,7 +72,7 @@ const LAYERS: &[&[&str]] = &[
     &["log", "scope", "process", "output", "config"],
     &["view"],
     &["event"],
-    &["id", "env", "error"],
+    &["id", "env", "error", "text"],
 ];
 
 #[test]
@@ -94,7 +94,7 @@ fn a_module_names_only_those_below_it() {
             .map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap())
         {
             match layer(used) {
-                Some(used_layer) if used_layer < own && !seam(path, used) => {
+                Some(used_layer) if used_layer < own && !seam(path) => {
                     broken.insert(format!("{path} names {used}, which is above it"));
                 }
                 _ => {}
@@ -104,12 +104,9 @@ fn a_module_names_only_those_below_it() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
-/// Concrete tools hang off their seam and reach up through a handle that they are given. The others are a type and a
-/// function that several layers share.
-fn seam(path: &str, used: &str) -> bool {
-    let shared = [("control.rs", "engine"), ("process.rs", "tool"), ("process/table.rs", "tool")];
-    let path = &path["src-tauri/engine/src/".len()..];
-    path.starts_with("tool/") || shared.contains(&(path, used))
+/// Concrete tools hang off their seam and reach up through a handle that they are given.
+fn seam(path: &str) -> bool {
+    path.starts_with("src-tauri/engine/src/tool/")
 }
 
 #[test]
@@ -173,7 +170,7 @@ fn no_file_is_too_long() {
             .concat()
             .iter()
             .filter(|(path, text)| {
-                let most = if path.contains("tests/") { 800 } else { 700 };
+                let most = if path.contains("tests/") { 900 } else { 700 };
                 path != "ui/src/wire.ts" && text.lines().count() > most
             })
             .map(|(path, text)| format!("{path}: {} lines", text.lines().count()))

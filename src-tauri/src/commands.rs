@@ -5,11 +5,11 @@ mod types;
 
 use crate::host::Host;
 use coppice_engine::config::{Limits, Notices};
-use coppice_engine::engine::{ModelView, Page, Sent};
+use coppice_engine::engine::{ModelView, Page};
 use coppice_engine::error::Code;
 use coppice_engine::event::{Mode, Receipt};
 use coppice_engine::id::{SessionId, TaskId};
-use coppice_engine::view::{Frame, SessionView, TaskView, Tokens};
+use coppice_engine::view::{Frame, Sent, SessionView, TaskView, Tokens};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

@@ -2,10 +2,12 @@
 //! program in it, driven through WebDriver.
 
 use super::page::Page;
-use super::{Place, until};
+use super::{PATIENCE, Place, until};
 use fantoccini::{Client, ClientBuilder};
 use serde_json::json;
+use std::future::Future;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -66,7 +68,9 @@ struct Part(Child);
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have ended already. What it started ends with it.
+        let group = format!("-{}", self.0.id());
+        let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -85,12 +89,14 @@ pub struct Desk {
 pub struct Window {
     pub page: Page,
     pub client: Client,
+    lock: PathBuf,
     _driver: Part,
 }
 
 fn part(program: &str, args: &[&str]) -> (Part, BufReader<std::process::ChildStdout>) {
     let mut child = Command::new(program)
         .args(args)
+        .process_group(0)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -151,18 +157,22 @@ impl Desk {
             .envs([("COPPICE_DATA", place.data()), ("COPPICE_CONFIG", place.config()), ("HOME", place.work())])
             .env_remove("WAYLAND_DISPLAY")
             .current_dir(place.work())
+            .process_group(0)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .unwrap_or_else(|error| panic!("{}: {error}. `make test` builds it.", driver.display()));
         let driver = Part(child);
-        until("the driver listens", || std::net::TcpStream::connect(format!("127.0.0.1:{port}")).ok());
+        for port in [&port, &native] {
+            until("the driver listens", || listens(port).then_some(()));
+        }
         let mut capabilities = serde_json::Map::new();
         capabilities.insert("tauri:options".into(), json!({ "application": env!("CARGO_BIN_EXE_coppice") }));
         let mut builder = ClientBuilder::new(hyper_util::client::legacy::connect::HttpConnector::new());
         builder.capabilities(capabilities);
-        let client = builder.connect(&format!("http://127.0.0.1:{port}")).await.unwrap();
-        Window { page: Page::new(client.clone()), client, _driver: driver }
+        let address = format!("http://127.0.0.1:{port}");
+        let client = tokio::time::timeout(PATIENCE, builder.connect(&address)).await.expect("a window opens").unwrap();
+        Window { page: Page::new(client.clone()), client, lock: place.data().join("coppice.lock"), _driver: driver }
     }
 
     /// What was shown so far.
@@ -177,15 +187,38 @@ impl Desk {
     }
 }
 
+/// Whether somebody listens on a port. A connection to find out would be taken for a caller.
+fn listens(port: &str) -> bool {
+    let local = format!("{:04X}", port.parse::<u16>().unwrap());
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    table
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(1).zip(line.split_whitespace().nth(3)))
+        .any(|(address, state)| state == "0A" && address.ends_with(&format!(":{local}")))
+}
+
 fn driver() -> PathBuf {
     let built = super::project().join(".cache/bin/tauri-driver");
     if built.exists() { built } else { "tauri-driver".into() }
 }
 
 impl Window {
-    /// Ends the program as its driver does, and waits until it is gone.
+    /// Ends the program in order, and waits until it is gone.
     pub async fn close(self) {
-        // The program is what ends: that its answer is lost is no failure.
-        let _ = self.client.close().await;
+        let pid = std::fs::read_to_string(&self.lock).unwrap();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        // A process that has ended and that its parent has not looked at yet is gone too.
+        until("the program is gone", || {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            (!status.contains("State:") || status.contains("State:\tZ")).then_some(())
+        });
+        // The program was what the client spoke to.
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(2), self.client.close()).await;
     }
+}
+
+/// Runs a journey to its end, or gives up.
+pub fn journey(walk: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async { tokio::time::timeout(PATIENCE * 4, walk).await.expect("the journey ends") });
 }

@@ -15,14 +15,15 @@ impl Page {
         Self { client }
     }
 
-    /// The element that this XPath finds, as soon as it is there and can be seen.
+    /// The element that this XPath finds, as soon as it is there.
     pub async fn find(&self, xpath: &str) -> Element {
         let end = Instant::now() + PATIENCE;
         loop {
-            for found in self.client.find_all(Locator::XPath(xpath)).await.unwrap_or_default() {
-                if found.is_displayed().await.unwrap_or(false) {
-                    return found;
-                }
+            let looking = self.client.find_all(Locator::XPath(xpath));
+            if let Ok(Ok(found)) = tokio::time::timeout(PATIENCE, looking).await
+                && let Some(first) = found.into_iter().next()
+            {
+                return first;
             }
             if Instant::now() > end {
                 self.shoot("lost").await;
@@ -72,14 +73,14 @@ impl Page {
         area.send_keys(&Key::Enter.to_string()).await.unwrap();
     }
 
-    /// The row of the tree that says this.
+    /// The row of the tree of which a part says exactly this: its name, or its state.
     pub async fn row(&self, text: &str) -> Element {
-        self.find(&format!("//*[@role='treeitem'][contains(normalize-space(.), {})]", quoted(text))).await
+        self.find(&format!("//*[@role='treeitem'][.//*[normalize-space(text())={}]]", quoted(text))).await
     }
 
     /// Waits until the session of this title is open.
     pub async fn shows(&self, title: &str) {
-        self.find(&format!("//*[@id='open-title'][contains(normalize-space(.), {})]", quoted(title))).await;
+        self.find(&format!("//h1[contains(normalize-space(.), {})]", quoted(title))).await;
     }
 
     /// Keeps a picture of the window in both themes.

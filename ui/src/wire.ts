@@ -720,6 +720,10 @@ child: SessionId,
  */
 text: string, 
 /**
+ * The only way that it may take: with another one it is not delivered.
+ */
+expect?: Route, 
+/**
  * Client-minted.
  */
 key: string, };

@@ -6,7 +6,6 @@
 
 use crate::agent::{Agents, Done, MAX_MESSAGE};
 use crate::config::{Config, SubagentConfig};
-use crate::engine::Sent;
 use crate::env::Env;
 use crate::error::{Code, Error, Result};
 use crate::event::{Descriptor, Event, Route, TaskStatus, TurnEnd};
@@ -14,7 +13,8 @@ use crate::id::{CallId, Owner, SessionId, TaskId};
 use crate::log::Log;
 use crate::subagent::{Message, Parent, Provider, Resume, Run, Start};
 use crate::task::{Cause, End, Job, Spec, Tasks, lock};
-use crate::tool::cut;
+use crate::text::{cut, plain};
+use crate::view::Sent;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
@@ -130,7 +130,7 @@ impl Control {
             // Its end is on record, so this message comes after it; what is left is to put the activation away.
             self.0.tasks.released(&task).await;
         }
-        match self.route(&record.root, child)? {
+        match self.route(&record.root, child, message.expect)? {
             Way::Steer(run, task) => {
                 run.steer(message).await?;
                 Ok(Sent { route: Route::Steered, task })
@@ -147,10 +147,11 @@ impl Control {
     }
 
     /// Decides, at one instant, where a message goes; a child that is to be woken has its association from here on.
-    fn route(&self, root: &SessionId, child: &SessionId) -> Result<Way> {
+    fn route(&self, root: &SessionId, child: &SessionId, expect: Option<Route>) -> Result<Way> {
         let mut active = lock(&self.0.active);
         if let Some(association) = active.get(child) {
             return match (&association.phase, &association.task) {
+                (Phase::Running(_), Some(_)) if expect == Some(Route::Started) => Err(not_delivered("it runs again")),
                 (Phase::Running(run), Some(task)) => Ok(Way::Steer(run.clone(), task.clone())),
                 (Phase::Running(_), None) => Err(not_delivered("its parent waits for it and it takes no messages")),
                 (Phase::Starting, _) => Err(not_delivered("it is starting and cannot be steered yet")),
@@ -159,6 +160,9 @@ impl Control {
         }
         if self.0.agents.get(child).is_some() {
             return Err(Error::new(Code::Conflict, "Not sent: something else drives this session now."));
+        }
+        if expect == Some(Route::Steered) {
+            return Err(not_delivered("the turn ended first"));
         }
         self.admit(&active, root)?;
         let association = Association { root: root.clone(), task: None, phase: Phase::Starting };
@@ -384,8 +388,7 @@ fn end_of(done: Done) -> End {
 }
 
 fn label(text: &str) -> String {
-    let flat: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    cut(flat.trim(), 120).to_owned()
+    plain(text, 120)
 }
 
 fn not_delivered(why: &str) -> Error {

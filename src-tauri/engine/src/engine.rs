@@ -14,8 +14,10 @@ use crate::process::Processes;
 use crate::scope::Scope;
 use crate::subagent::Message;
 use crate::task::{Caller, Cause, Tasks, lock};
+use crate::text::plain;
+use crate::tool::files::FileMemory;
 use crate::view::rows::{Context, rows};
-use crate::view::{Frame, Row, SessionView, TaskView, Tokens};
+use crate::view::{Frame, Row, Sent, SessionView, TaskView, Tokens};
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -29,6 +31,7 @@ use ts_rs::TS;
 
 mod follow;
 mod lock;
+mod models;
 mod open;
 mod stop;
 
@@ -49,6 +52,7 @@ struct Inner {
     tasks: Tasks,
     agents: Agents,
     control: Control,
+    memory: FileMemory,
     models: BTreeMap<String, Result<Arc<dyn Model>>>,
     scope: Scope,
     /// Fires when the store is closed: followers end.
@@ -85,15 +89,6 @@ pub enum Target {
     Task(TaskId),
     /// Every live branch.
     Everything,
-}
-
-/// What became of a message to a child.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, TS)]
-pub struct Sent {
-    /// It joined the running turn, or started one.
-    pub route: Route,
-    /// The activation that reads it.
-    pub task: TaskId,
 }
 
 /// Rows of a transcript.
@@ -200,8 +195,9 @@ impl Engine {
         .await
     }
 
-    /// Sends a person's message to a child: joins its running turn, or resumes it.
-    pub async fn send(&self, child: &SessionId, text: String, key: &str) -> Result<Sent> {
+    /// Sends a person's message to a child: joins its running turn, or resumes it. With `expect` it takes that way or
+    /// is not delivered, so that what a person was told beforehand is what happens.
+    pub async fn send(&self, child: &SessionId, text: String, expect: Option<Route>, key: &str) -> Result<Sent> {
         self.once(key, async {
             let record = self.0.log.session(child).await?;
             let Some(parent) = record.parent else {
@@ -209,7 +205,7 @@ impl Engine {
             };
             folder(Path::new(&record.cwd))?;
             let parent = self.0.agents.ensure(&parent).await?;
-            let message = Message { from: Party::Person, text: text.clone(), key: Some(key.to_owned()) };
+            let message = Message { from: Party::Person, text: text.clone(), key: Some(key.to_owned()), expect };
             self.0.control.send(&parent.owner, child, message).await
         })
         .await
@@ -260,7 +256,7 @@ impl Engine {
         }
         let text = self.0.log.task_output(task).await?.unwrap_or_default();
         let from = text.floor_char_boundary(usize::try_from(offset).unwrap_or(usize::MAX));
-        let part = crate::tool::cut(&text[from..], limit.max(4));
+        let part = crate::text::cut(&text[from..], limit.max(4));
         Ok(Slice {
             next: (from + part.len()) as u64,
             size: text.len() as u64,
@@ -384,6 +380,7 @@ impl Engine {
             let sessions = self.0.log.sessions(None).await?;
             let gone: Vec<SessionId> = below(&sessions, session).into_iter().collect();
             for session in &gone {
+                self.0.memory.forget(session);
                 if let Some(agent) = self.0.agents.get(session) {
                     self.0.agents.dispose(&agent, Cause::OwnerEnded).await;
                 }
@@ -399,8 +396,7 @@ impl Engine {
     /// Gives a session another title.
     pub async fn rename(&self, session: &SessionId, title: String, key: &str) -> Result<()> {
         self.once(key, async {
-            let flat: String = title.chars().filter(|c| !c.is_control()).collect();
-            let title = crate::tool::cut(flat.trim(), 200).to_owned();
+            let title = plain(&title, 200);
             if title.is_empty() {
                 return Err(Error::new(Code::BadRequest, "The title is empty. The old one stands."));
             }

@@ -19,6 +19,7 @@ pub mod prompt;
 pub mod scope;
 pub mod subagent;
 pub mod task;
+pub mod text;
 pub mod tool;
 pub mod transcript;
 pub mod turn;

@@ -105,12 +105,14 @@ impl Log {
         let last = writer::last_seq(&sql).map_err(|error| Fault::Sql(error).told(&path))?;
         let (orders, received) = mpsc::channel();
         let (published, seq) = watch::channel(last);
-        let writer = Writer { sql, path: path.clone(), env: env.clone(), orders: received, seq: published };
+        let gate = writer::Gate::default();
+        let writer =
+            Writer { sql, path: path.clone(), env: env.clone(), orders: received, seq: published, gate: gate.clone() };
         thread::Builder::new()
             .name("coppice-log".to_owned())
             .spawn(move || writer.serve())
             .map_err(|error| Error::new(Code::Store, "The store's writer could not be started.").because(error))?;
-        let readers = Arc::new(Readers::new(path.clone()));
+        let readers = Arc::new(Readers::new(path.clone(), gate));
         Ok(Self { shared: Arc::new(Shared { id, path, orders, seq, readers }) })
     }
 

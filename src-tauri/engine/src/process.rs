@@ -407,7 +407,7 @@ fn living(target: &mut Target) -> Vec<ReceiptProcess> {
 }
 
 fn not_started(plan: &Plan, error: io::Error) -> Error {
-    let message = format!("\u{201c}{}\u{201d} could not be started: {error}.", crate::tool::cut(&plan.label, 200));
+    let message = format!("\u{201c}{}\u{201d} could not be started: {error}.", crate::text::cut(&plan.label, 200));
     Error::new(Code::Internal, message).because(error)
 }
 

@@ -1,7 +1,12 @@
 //! The words that the runtime says to a model: instructions, notices, and the status lines of tasks.
 
 use crate::event::{Party, TaskStatus};
+use crate::text::plain;
 use crate::view::TaskView;
+
+/// How much of a label or detail is repeated to a model, in characters. It stays one line, so that it cannot open a
+/// line of its own that looks like the runtime's.
+const MAX_LABEL: usize = 200;
 
 /// The instructions of a session. `tools` are the names that it is given, `persona` comes first when there is one.
 pub fn system(cwd: &str, depth: u32, tools: &[&str], persona: Option<&str>) -> String {
@@ -62,7 +67,7 @@ pub fn notice(task: &TaskView) -> String {
         (TaskStatus::Interrupted, None) => "Start it again if it still matters.".to_owned(),
         _ => format!("Collect with task_output, task_id \"{}\".", task.id),
     };
-    format!("[runtime] Task {} ({kind}, {:?}): {}. {collect}", task.id, one_line(&task.label), status(task))
+    format!("[runtime] Task {} ({kind}, {:?}): {}. {collect}", task.id, plain(&task.label, MAX_LABEL), status(task))
 }
 
 /// How a task stands, in a few words: the line that follows every read of it.
@@ -76,11 +81,5 @@ pub fn status(task: &TaskView) -> String {
         Party::Runtime => "by Coppice",
     });
     let more: Vec<&str> = killer.into_iter().chain(task.detail.as_deref()).collect();
-    if more.is_empty() { word.to_owned() } else { format!("{word} ({})", one_line(&more.join(", "))) }
-}
-
-/// A label is written by a model or a person: it stays one line, and cannot open a line of its own.
-fn one_line(text: &str) -> String {
-    let flat: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    crate::tool::cut(flat.trim(), 200).to_owned()
+    if more.is_empty() { word.to_owned() } else { format!("{word} ({})", plain(&more.join(", "), MAX_LABEL)) }
 }

@@ -2,7 +2,7 @@
 
 use crate::agent::Done;
 use crate::error::Result;
-use crate::event::{Descriptor, Mode, Party};
+use crate::event::{Descriptor, Mode, Party, Route};
 use crate::id::{SessionId, TaskId};
 use crate::task::Cause;
 use async_trait::async_trait;
@@ -70,6 +70,8 @@ pub struct Message {
     pub text: String,
     /// Client-minted, where a client sent it.
     pub key: Option<String>,
+    /// The only way that it may take, where the sender promised one: another way delivers nothing.
+    pub expect: Option<Route>,
 }
 
 /// What starts a child.

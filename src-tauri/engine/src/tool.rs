@@ -105,11 +105,12 @@ pub fn in_background(args: &Value) -> bool {
 
 /// Reads a tool's arguments, or says what is wrong with them in words the model can act on.
 pub fn arguments<T: DeserializeOwned>(args: Value) -> Result<T, Outcome> {
-    serde_json::from_value(args)
-        .map_err(|error| Outcome::fail(format!("The arguments do not fit: {error}. Correct them and call again.")))
-}
-
-/// The longest prefix of `text` of at most `max` bytes that ends on a character boundary.
-pub fn cut(text: &str, max: usize) -> &str {
-    &text[..text.floor_char_boundary(max)]
+    serde_json::from_value(args).map_err(|error| {
+        // The error can repeat a value of any size.
+        let why = error.to_string();
+        Outcome::fail(format!(
+            "The arguments do not fit: {}. Correct them and call again.",
+            crate::text::cut(&why, 1000)
+        ))
+    })
 }

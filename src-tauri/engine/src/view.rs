@@ -1,7 +1,7 @@
 //! What people see, as types: the tree, the rows of a transcript, receipts. Folds over events make them; the wire
 //! carries them; the window draws them.
 
-use crate::event::{Mode, Party, Receipt, Route, Stop, TaskStatus, TurnEnd, Usage};
+use crate::event::{Mode, Party, Receipt, Route, Stop, TaskStatus, TurnEnd};
 use crate::id::{CallId, SessionId, TaskId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -51,22 +51,16 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// Adds one request's usage.
-    pub fn add(&mut self, usage: &Usage) {
-        self.input += usage.input;
-        self.output += usage.output;
-        self.cached += usage.cached;
-        self.estimated |= usage.estimated;
-        self.requests += 1;
-    }
-
-    /// Adds another sum.
-    pub fn merge(&mut self, other: &Tokens) {
-        self.input += other.input;
-        self.output += other.output;
-        self.cached += other.cached;
-        self.estimated |= other.estimated;
-        self.requests += other.requests;
+    /// The sum of two. The figures are a server's word, so they may be absurd.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            input: self.input.saturating_add(other.input),
+            output: self.output.saturating_add(other.output),
+            cached: self.cached.saturating_add(other.cached),
+            estimated: self.estimated || other.estimated,
+            requests: self.requests.saturating_add(other.requests),
+        }
     }
 }
 
@@ -166,6 +160,15 @@ pub enum MessageReceipt {
         /// Why.
         reason: String,
     },
+}
+
+/// What became of a message to a child.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, TS)]
+pub struct Sent {
+    /// It joined the running turn, or started one.
+    pub route: Route,
+    /// The activation that reads it.
+    pub task: TaskId,
 }
 
 /// One item of a transcript, as people see it. `n` and `part` together name it and give its place.

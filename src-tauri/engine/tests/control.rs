@@ -96,12 +96,12 @@ async fn a_message_sent_around_the_end_of_a_turn_is_read_exactly_once_or_refused
     let child = lab.child("one").await.id;
     let (mut steered, mut started, mut refused) = (0, 0, 0);
     for round in 0..60 {
-        let wake = lab.engine.send(&child, format!("wake {round}"), &key()).await.unwrap();
+        let wake = lab.engine.send(&child, format!("wake {round}"), None, &key()).await.unwrap();
         for _ in 0..round * 3 {
             tokio::task::yield_now().await;
         }
         let text = format!("message <{round}>");
-        let sent = lab.engine.send(&child, text.clone(), &key()).await;
+        let sent = lab.engine.send(&child, text.clone(), None, &key()).await;
         lab.rest(&root).await;
         let last = lab.requests(&child).pop().unwrap();
         let read = user_texts(&last).join("\n").matches(&text).count();
@@ -136,11 +136,11 @@ async fn messages_are_read_in_the_order_in_which_they_were_accepted() {
     lab.reached("first").await;
     let child = lab.child("one").await.id;
     for n in 1..=5 {
-        lab.engine.send(&child, format!("<{n}>"), &key()).await.unwrap();
+        lab.engine.send(&child, format!("<{n}>"), None, &key()).await.unwrap();
     }
     lab.open_gate("first");
     lab.rest(&root).await;
-    lab.engine.send(&child, "<6>".into(), &key()).await.unwrap();
+    lab.engine.send(&child, "<6>".into(), None, &key()).await.unwrap();
     lab.rest(&root).await;
     let last = lab.requests(&child).pop().unwrap();
     let read = user_texts(&last).join(" ");

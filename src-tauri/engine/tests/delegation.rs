@@ -60,7 +60,7 @@ async fn a_message_to_a_running_child_joins_its_turn_and_is_read_at_the_next_ste
     let root = lab.prompted("go").await;
     lab.reached("first").await;
     let child = lab.child("one").await.id;
-    let sent = lab.engine.send(&child, "use the other path".into(), &key()).await.unwrap();
+    let sent = lab.engine.send(&child, "use the other path".into(), None, &key()).await.unwrap();
     assert_eq!((sent.route, sent.task), (Route::Steered, task("subagent-1")));
     lab.open_gate("first");
     lab.rest(&root).await;
@@ -78,7 +78,7 @@ async fn a_message_that_comes_while_the_last_words_are_said_is_still_read() {
     let root = lab.prompted("go").await;
     lab.reached("last").await;
     let child = lab.child("one").await.id;
-    let sent = lab.engine.send(&child, "one more thing".into(), &key()).await.unwrap();
+    let sent = lab.engine.send(&child, "one more thing".into(), None, &key()).await.unwrap();
     lab.open_gate("last");
     lab.rest(&root).await;
     assert_eq!(sent.route, Route::Steered);
@@ -95,11 +95,11 @@ async fn a_message_to_an_ended_child_wakes_it_with_its_whole_history_as_a_new_ta
     let root = lab.prompted("go").await;
     lab.rest(&root).await;
     let child = lab.child("one").await.id;
-    let sent = lab.engine.send(&child, "go on".into(), &key()).await.unwrap();
+    let sent = lab.engine.send(&child, "go on".into(), None, &key()).await.unwrap();
     assert_eq!((sent.route, sent.task), (Route::Started, task("subagent-2")));
     lab.rest(&root).await;
     lab.restart().await;
-    let sent = lab.engine.send(&child, "and on".into(), &key()).await.unwrap();
+    let sent = lab.engine.send(&child, "and on".into(), None, &key()).await.unwrap();
     assert_eq!((sent.route, sent.task), (Route::Started, task("subagent-3")));
     lab.rest(&root).await;
     let requests = lab.requests(&child);
@@ -126,8 +126,8 @@ async fn two_messages_in_the_same_moment_never_start_two_activations_of_one_chil
     let child = lab.child("one").await.id;
     let (first, second) = (key(), key());
     let (a, b) = tokio::join!(
-        lab.engine.send(&child, "from here".into(), &first),
-        lab.engine.send(&child, "from there".into(), &second)
+        lab.engine.send(&child, "from here".into(), None, &first),
+        lab.engine.send(&child, "from there".into(), None, &second)
     );
     lab.reached("second").await;
     lab.open_gate("second");
@@ -353,7 +353,7 @@ async fn bad_input_is_answered_with_its_code_and_changes_nothing() {
         engine.prompt(&nobody, "x".into(), &key()).await.unwrap_err().code(),
         engine.prompt(&root, "  ".into(), &key()).await.unwrap_err().code(),
         engine.prompt(&root, "x".repeat(10 << 20), &key()).await.unwrap_err().code(),
-        engine.send(&root, "x".into(), &key()).await.unwrap_err().code(),
+        engine.send(&root, "x".into(), None, &key()).await.unwrap_err().code(),
         engine.stop(Target::Branch(nobody.clone()), None, false, &key()).await.unwrap_err().code(),
         engine.wait_task(&task("bash-9"), crate::lab::PATIENCE).await.unwrap_err().code(),
         engine.page(&nobody, None, None, 10).await.unwrap_err().code(),
@@ -401,6 +401,27 @@ async fn arguments_that_are_not_what_a_tool_wants_are_answered_and_the_turn_goes
     let oks: Vec<bool> = answers.iter().map(|(ok, _)| *ok).collect();
     assert_eq!(oks, [true, true, true, true, false, false, false, false]);
     assert!(
-        answers[4].1.contains("not JSON") && answers[6].1.contains("task_id") && answers[7].1.contains("There are:")
+        answers[4].1.contains("not a JSON object")
+            && answers[6].1.contains("task_id")
+            && answers[7].1.contains("There are:")
     );
+}
+
+#[tokio::test]
+async fn a_message_takes_the_way_that_was_promised_or_none() {
+    let lab = Lab::new().await;
+    lab.script("root", vec![vec![delegate("one", "work")], vec![say("started")]]);
+    lab.script("one", vec![vec![gate("child"), say("done")]]);
+    let root = lab.prompted("go").await;
+    lab.reached("child").await;
+    let child = lab.child("one").await.id;
+    let send = |expect| lab.engine.send(&child, "promised".into(), Some(expect), Box::leak(Box::new(key())));
+    assert_eq!(send(Route::Started).await.unwrap_err().code(), Code::NotDelivered);
+    assert_eq!(send(Route::Steered).await.unwrap().route, Route::Steered);
+    lab.open_gate("child");
+    lab.rest(&root).await;
+    assert_eq!(send(Route::Steered).await.unwrap_err().code(), Code::NotDelivered);
+    assert_eq!(lab.tasks().await.len(), 1, "nothing was woken");
+    assert_eq!(send(Route::Started).await.unwrap().route, Route::Started);
+    lab.rest(&root).await;
 }

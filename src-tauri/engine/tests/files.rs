@@ -153,8 +153,8 @@ async fn a_long_file_is_shown_in_parts_that_lead_to_all_of_it() {
 #[tokio::test]
 async fn a_line_is_cut_on_a_character_wherever_the_bound_falls() {
     let work = Work::new();
-    for lead in 0..4 {
-        let line = format!("{}{}", "a".repeat(1996 + lead), "語".repeat(9999));
+    for (lead, wide) in (0..4).flat_map(|lead| [(lead, "語"), (lead, "🌳")]) {
+        let line = format!("{}{}", "a".repeat(1996 + lead), wide.repeat(9999));
         work.put("wide", format!("{line}\nnext\n"));
         let text = work.read(json!({"path": "wide"})).await.text;
         let first = text.lines().next().unwrap();
@@ -217,12 +217,24 @@ async fn what_is_no_text_file_is_refused_and_never_waited_for() {
     );
 }
 
+/// Lets go of who waits for the other end of a pipe, so that the failure of a test is not a hang.
+#[cfg(unix)]
+struct Release(PathBuf);
+
+#[cfg(unix)]
+impl Drop for Release {
+    fn drop(&mut self) {
+        let _ = std::fs::OpenOptions::new().read(true).write(true).open(&self.0);
+    }
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn pipes_devices_and_sockets_are_left_alone() {
     let work = Work::new();
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     rustix::fs::mkfifoat(rustix::fs::CWD, work.path("fifo"), mode).unwrap();
+    let _release = Release(work.path("fifo"));
     let _socket = std::os::unix::net::UnixListener::bind(work.path("socket")).unwrap();
     for path in ["fifo", "socket", "/dev/zero", "/dev/tty"] {
         let read = work.read(json!({"path": path})).await;

@@ -85,7 +85,7 @@ async fn every_prefix_of_every_log_folds_mends_and_is_a_valid_history() {
     lab.reached("never").await;
     lab.engine.prompt(&root, "while you are at it".into(), &key()).await.unwrap();
     let child = lab.child("one").await.id;
-    lab.engine.send(&child, "and you too".into(), &key()).await.unwrap();
+    lab.engine.send(&child, "and you too".into(), None, &key()).await.unwrap();
     lab.engine.stop(Target::Turn(root.clone()), None, false, &key()).await.unwrap();
     lab.open_gate("child");
     lab.rest(&root).await;
@@ -120,7 +120,7 @@ proptest! {
         let mut log: Vec<Event> = vec![turn.started()];
         let mut open: Vec<CallId> = Vec::new();
         let mut n = 0;
-        let mut step = |turn: &mut Turn, input: Input, open: &mut Vec<CallId>, log: &mut Vec<Event>| {
+        let step = |turn: &mut Turn, input: Input, open: &mut Vec<CallId>, log: &mut Vec<Event>| {
             for effect in turn.on(input) {
                 match effect {
                     Effect::Record(events) => log.extend(events),

@@ -28,9 +28,7 @@ pub enum Act {
     RawCall(String, String),
     Gate(String),
     Fail(FailureKind, String),
-    Hang,
     End(Stop),
-    Spend(i64),
 }
 
 pub fn say(text: &str) -> Act {
@@ -76,7 +74,7 @@ impl Model for Scripted {
         let acts = acts.unwrap_or_else(|| vec![say("done")]);
         let mut blocks = Vec::new();
         let mut stop = Stop::Complete;
-        let mut usage = Usage { input: 10, output: 5, cached: 0, estimated: false };
+        let usage = Usage { input: 10, output: 5, cached: 0, estimated: false };
         for act in acts {
             let index = blocks.len();
             match act {
@@ -97,9 +95,7 @@ impl Model for Scripted {
                     open.wait_for(|open| open.contains(&name)).await.unwrap();
                 }
                 Act::Fail(kind, message) => return Err(Failure::new(kind, message)),
-                Act::Hang => std::future::pending().await,
                 Act::End(end) => stop = end,
-                Act::Spend(tokens) => usage.input = tokens,
             }
         }
         Ok(Reply { blocks, stop, usage })

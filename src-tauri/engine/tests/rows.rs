@@ -5,7 +5,8 @@ use coppice_engine::event::{
     TurnEnd, Usage,
 };
 use coppice_engine::id::{CallId, SessionId, TaskId};
-use coppice_engine::view::rows::{Context, gives_rows, plain, rows};
+use coppice_engine::text::plain;
+use coppice_engine::view::rows::{Context, gives_rows, rows};
 use coppice_engine::view::{MessageReceipt, Row, RowBody, TaskView, ToolResultRow, ToolRow};
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -2,10 +2,10 @@
 
 use super::types::*;
 use crate::host::Host;
-use coppice_engine::engine::{Opening, Page, Sent, Target};
+use coppice_engine::engine::{Opening, Page, Target};
 use coppice_engine::error::Code;
 use coppice_engine::event::{Event, Receipt, Recorded};
-use coppice_engine::view::{SessionView, Tokens};
+use coppice_engine::view::{Sent, SessionView, Tokens};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -52,7 +52,7 @@ pub async fn prompt(host: &Host, args: PromptArgs) -> Answer<Prompted> {
 }
 
 pub async fn send(host: &Host, args: SendArgs) -> Answer<Sent> {
-    Ok(host.engine.send(&args.child, args.text, key(&args.key)?).await?)
+    Ok(host.engine.send(&args.child, args.text, args.expect, key(&args.key)?).await?)
 }
 
 pub async fn stop(host: &Host, args: StopArgs) -> Answer<Receipt> {

@@ -3,7 +3,7 @@
 use coppice_engine::config::{Limits, Notices};
 use coppice_engine::engine::ModelView;
 use coppice_engine::error::{Code, Error};
-use coppice_engine::event::Mode;
+use coppice_engine::event::{Mode, Route};
 use coppice_engine::id::{SessionId, TaskId};
 use coppice_engine::view::{Frame, SessionView, TaskView, Tokens};
 use serde::{Deserialize, Serialize};
@@ -63,6 +63,9 @@ pub struct SendArgs {
     pub child: SessionId,
     /// The words.
     pub text: String,
+    /// The only way that it may take: with another one it is not delivered.
+    #[ts(optional)]
+    pub expect: Option<Route>,
     /// Client-minted.
     pub key: String,
 }

@@ -161,7 +161,7 @@ describe("what it says is what happens", () => {
     now += 1000;
     call.mockResolvedValue({ route: "started", task: "subagent-1" });
     await press("Enter");
-    expect(call).toHaveBeenCalledWith("send", { child: "s", text: "text", key: expect.any(String) });
+    expect(call).toHaveBeenCalledWith("send", { child: "s", text: "text", expect: "started", key: expect.any(String) });
   });
 
   it("another session is no change of the promise", async () => {

@@ -106,7 +106,8 @@ export class Outbox {
   /** The event that holds the message, where the answer tells. */
   async #deliver(session: SessionView, { text, key }: Sending): Promise<number | null> {
     if (session.parent === null) return (await call("prompt", { session: session.id, text, key })).n;
-    await call("send", { child: session.id, text, key });
+    // What the composer said beforehand is what happens: by another way nothing is delivered.
+    await call("send", { child: session.id, text, expect: session.steerable ? "steered" : "started", key });
     return null;
   }
 

@@ -5,6 +5,7 @@ use crate::error::{Code, Error, Result};
 use crate::event::{Event, Party, Recorded, TurnEnd};
 use crate::llm::Model;
 use crate::log::Entry;
+use crate::text::plain;
 use crate::transcript::Transcript;
 use crate::turn::{Effect, Input, Turn};
 use std::collections::VecDeque;
@@ -350,7 +351,5 @@ async fn next(inbox: &mut mpsc::UnboundedReceiver<Mail>, scope: &CancellationTok
 
 /// A title made of the first line of a prompt.
 fn title_of(text: &str) -> String {
-    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("Untitled");
-    let flat: String = line.chars().filter(|c| !c.is_control()).collect();
-    if flat.len() <= 80 { flat } else { format!("{}…", crate::tool::cut(&flat, 79).trim_end()) }
+    plain(text.lines().find(|line| !line.trim().is_empty()).unwrap_or("Untitled"), 80)
 }

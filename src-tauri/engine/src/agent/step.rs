@@ -5,13 +5,12 @@ use crate::error::Result;
 use crate::event::Event;
 use crate::id::CallId;
 use crate::live::Live;
-use crate::llm::{Delta, Model, Request, Sink, ToolSpec};
+use crate::llm::{Delta, Model, Request, Sink, ToolSpec, read_args};
 use crate::prompt;
 use crate::tool::{Call, Outcome, Tool};
 use crate::turn::{CallRequest, Effect, Input, Turn};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use serde_json::Value;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -192,7 +191,7 @@ impl Driver {
             let names: Vec<String> = tools.iter().map(|tool| tool.spec().name).collect();
             Outcome::fail(format!("There is no tool {name:?}. There are: {}.", names.join(", ")))
         });
-        let ready = tool.and_then(|tool| Ok((tool, arguments(&args)?)));
+        let ready = tool.and_then(|tool| Ok((tool, read_args(&args).map_err(Outcome::fail)?)));
         let starts_task = ready.as_ref().is_ok_and(|(tool, args)| tool.starts_task(args));
         let ended = ended.clone();
         let run = async move {
@@ -211,28 +210,6 @@ impl Driver {
             drop(ended.send((id, outcome, ms)));
         };
         Prepared { starts_task, run: run.boxed() }
-    }
-}
-
-/// Reads arguments as models write them: nothing at all and `null` mean none; an object inside a string is taken out
-/// once; anything else is answered in words that the model can act on.
-fn arguments(raw: &str) -> Result<Value, Outcome> {
-    if raw.trim().is_empty() {
-        return Ok(Value::Object(serde_json::Map::new()));
-    }
-    let read = |text: &str| {
-        serde_json::from_str::<Value>(text).map_err(|error| {
-            Outcome::fail(format!("The arguments are not JSON ({error}). Write one JSON object and call again."))
-        })
-    };
-    let value = match read(raw)? {
-        Value::String(inner) => read(&inner)?,
-        value => value,
-    };
-    match value {
-        Value::Null => Ok(Value::Object(serde_json::Map::new())),
-        Value::Object(_) => Ok(value),
-        _ => Err(Outcome::fail("The arguments are not a JSON object. Write one JSON object and call again.")),
     }
 }
 

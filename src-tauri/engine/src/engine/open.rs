@@ -1,13 +1,13 @@
 //! Opening a data folder: lock, migrate, end what a crash left, mend every session, and only then let anyone in.
 
-use super::{Engine, Inner};
+use super::{Engine, Inner, models};
 use crate::agent::Agents;
 use crate::config::Config;
 use crate::control::Control;
 use crate::engine::lock::FolderLock;
 use crate::env::Env;
 use crate::error::{Code, Error, Result};
-use crate::llm::{self, Model};
+use crate::llm::Model;
 use crate::log::{Entry, Log};
 use crate::process::Processes;
 use crate::scope::Scope;
@@ -35,12 +35,12 @@ impl Engine {
         Self::open_with(data, config, Env::system(), BTreeMap::new()).await
     }
 
-    /// The same in a world of its own: with `env`'s clock, and with `models` besides those of the configuration.
+    /// The same in a world of its own: with `env`'s clock, and with `more` models besides those of the configuration.
     pub async fn open_with(
         data: &Path,
         config: Config,
         env: Env,
-        models: BTreeMap<String, Arc<dyn Model>>,
+        more: BTreeMap<String, Arc<dyn Model>>,
     ) -> Result<Self> {
         let folder = make_folder(data)?;
         let lock = FolderLock::take(&folder)?;
@@ -59,8 +59,8 @@ impl Engine {
 
         let idle = config.limits.idle();
         let mut built: BTreeMap<String, Result<Arc<dyn Model>>> =
-            config.models.iter().map(|(name, model)| (name.clone(), llm::build(model, name, idle))).collect();
-        built.extend(models.into_iter().map(|(name, model)| (name, Ok(model))));
+            config.models.iter().map(|(name, model)| (name.clone(), models::build(model, name, idle))).collect();
+        built.extend(more.into_iter().map(|(name, model)| (name, Ok(model))));
         let ready: BTreeMap<String, Arc<dyn Model>> =
             built.iter().filter_map(|(name, model)| Some((name.clone(), model.as_ref().ok()?.clone()))).collect();
 
@@ -78,7 +78,8 @@ impl Engine {
             agents.clone(),
             vec![Arc::new(spawn)],
         );
-        agents.equip(tools(&folder, &config, &log, &tasks, &processes, &control));
+        let memory = FileMemory::new(vec![folder.clone()]);
+        agents.equip(tools(&memory, &config, &log, &tasks, &processes, &control));
         Ok(Self(Arc::new(Inner {
             data: folder,
             config,
@@ -88,6 +89,7 @@ impl Engine {
             tasks,
             agents,
             control,
+            memory,
             models: built,
             scope,
             closed: CancellationToken::new(),
@@ -101,14 +103,13 @@ impl Engine {
 }
 
 fn tools(
-    data: &Path,
+    memory: &FileMemory,
     config: &Config,
     log: &Log,
     tasks: &Tasks,
     processes: &Processes,
     control: &Control,
 ) -> Vec<Arc<dyn Tool>> {
-    let memory = FileMemory::new(vec![data.to_owned()]);
     let grace = config.limits.stop_grace();
     let background = Arc::new(BackgroundCommands::new(tasks.clone(), processes.clone(), grace));
     let mut tools: Vec<Arc<dyn Tool>> = vec![
@@ -116,7 +117,7 @@ fn tools(
         Arc::new(WriteFile::new(memory.clone())),
         Arc::new(EditFile::new(memory.clone())),
         Arc::new(Glob::new(memory.clone())),
-        Arc::new(Grep::new(memory)),
+        Arc::new(Grep::new(memory.clone())),
         Arc::new(Bash::new(processes.clone(), Some(background), grace)),
     ];
     let delegates = config.subagents.iter().map(|(name, instance)| -> Arc<dyn Tool> {

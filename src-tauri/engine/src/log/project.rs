@@ -96,7 +96,7 @@ fn fold(session: &mut Session, recorded: &Recorded) {
         }
         Event::Answered { blocks, usage, .. } => {
             *asking = None;
-            view.tokens = sum(view.tokens, of_request(usage));
+            view.tokens = view.tokens.plus(of_request(usage));
             if let Some(doing) = doing(blocks).filter(|_| running) {
                 view.detail = doing;
             }
@@ -178,17 +178,6 @@ fn clip(text: &str, max: usize) -> String {
 fn of_request(usage: &Usage) -> Tokens {
     let Usage { input, output, cached, estimated } = *usage;
     Tokens { input, output, cached, estimated, requests: 1 }
-}
-
-/// Adds two sums. The figures are a server's word, so they may be absurd.
-pub(super) fn sum(a: Tokens, b: Tokens) -> Tokens {
-    Tokens {
-        input: a.input.saturating_add(b.input),
-        output: a.output.saturating_add(b.output),
-        cached: a.cached.saturating_add(b.cached),
-        estimated: a.estimated || b.estimated,
-        requests: a.requests.saturating_add(b.requests),
-    }
 }
 
 fn apply_calls(sql: &Connection, recorded: &Recorded) -> Result<(), Fault> {
@@ -426,6 +415,6 @@ mod tests {
     #[test]
     fn absurd_token_figures_do_not_overflow() {
         let most = Tokens { input: i64::MAX, output: i64::MAX, cached: i64::MAX, estimated: true, requests: 1 };
-        assert_eq!(sum(most, most), Tokens { requests: 2, ..most });
+        assert_eq!(most.plus(most), Tokens { requests: 2, ..most });
     }
 }

@@ -1,10 +1,10 @@
 //! What is read: a few connections that cannot write, used off the async threads, one snapshot for each question.
 
 use super::fault::{Fault, unknown_session, unknown_task};
-use super::project::sum;
+use super::writer::Gate;
 use super::{OwedNotice, Unfinished, open};
 use crate::error::{Code, Error, Result};
-use crate::event::{Event, Recorded};
+use crate::event::{Event, Recorded, VERSION};
 use crate::id::{SessionId, TaskId};
 use crate::scope::Scope;
 use crate::view::{SessionView, TaskView, Tokens, rows::gives_rows};
@@ -25,11 +25,12 @@ pub(super) struct Readers {
     path: PathBuf,
     places: Semaphore,
     idle: Mutex<Vec<Connection>>,
+    gate: Gate,
 }
 
 impl Readers {
-    pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, places: Semaphore::new(READERS), idle: Mutex::default() }
+    pub(super) fn new(path: PathBuf, gate: Gate) -> Self {
+        Self { path, places: Semaphore::new(READERS), idle: Mutex::default(), gate }
     }
 
     /// Answers a question from one snapshot of the store.
@@ -45,6 +46,7 @@ impl Readers {
     }
 
     fn answer<T>(&self, question: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, Fault> {
+        let _open = self.gate.read().unwrap_or_else(PoisonError::into_inner);
         let idle = self.idle().pop();
         let mut connection = match idle {
             Some(connection) => connection,
@@ -205,7 +207,9 @@ pub(super) fn row_events(
     let mut page = Vec::new();
     while page.len() < limit {
         let Some(row) = rows.next()? else { break };
-        if gives_rows(row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)?) {
+        // A newer version of a known kind is shown as unknown, whatever this build does with the kind.
+        let newer = row.get::<_, u32>(5)? > VERSION;
+        if newer || gives_rows(row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)?) {
             page.push(recorded(row)?);
         }
     }
@@ -303,7 +307,7 @@ pub(super) fn usage(sql: &Connection, id: &SessionId) -> Result<(Tokens, Tokens)
     let (mut own, mut branch) = (None, Tokens::default());
     while let Some(row) = rows.next()? {
         let tokens = tokens(row)?;
-        branch = sum(branch, tokens);
+        branch = branch.plus(tokens);
         if row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)? == id.as_str() {
             own = Some(tokens);
         }

@@ -10,6 +10,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
 
@@ -23,10 +24,13 @@ const TOGETHER: usize = 512;
 const QUIET: Duration = Duration::from_secs(2);
 
 /// The size from which the write-ahead log is folded back even while readers come and go, in bytes.
-const WAL_BOUND: u64 = 32 * 1024 * 1024;
+const WAL_BOUND: u64 = 16 * 1024 * 1024;
 
-/// How long that may hold up the jobs that wait.
+/// How long a reader of another process may hold up the jobs that wait.
 const FOLD_WAIT: Duration = Duration::from_millis(500);
+
+/// Held for reading by each snapshot, for writing while the write-ahead log is folded back.
+pub(super) type Gate = Arc<RwLock<()>>;
 
 /// What the writer is sent.
 pub(super) enum Order {
@@ -96,6 +100,8 @@ pub(super) struct Writer {
     pub(super) env: Env,
     pub(super) orders: Receiver<Order>,
     pub(super) seq: watch::Sender<i64>,
+    /// Every reader of this process passes here; whoever holds it for writing is alone with the file.
+    pub(super) gate: Gate,
 }
 
 /// The `seq` given last, also when its event was deleted since.
@@ -120,8 +126,11 @@ impl Writer {
             let order = if unfolded {
                 match self.orders.recv_timeout(QUIET) {
                     Err(RecvTimeoutError::Timeout) => {
-                        unfolded = false;
-                        self.fold_wal();
+                        // Nothing presses, so nobody is made to wait for it.
+                        if let Ok(_alone) = self.gate.try_write() {
+                            unfolded = false;
+                            self.fold_wal();
+                        }
                         continue;
                     }
                     order => order.ok(),
@@ -135,7 +144,7 @@ impl Writer {
                 Some(Order::Do(job)) => self.gather(job),
             };
             if let Some(told) = closing {
-                self.fold_wal();
+                self.fold_wal_alone();
                 drop(self.sql);
                 // Whoever closed may have gone away.
                 let _ = told.send(());
@@ -143,8 +152,8 @@ impl Writer {
             }
             unfolded = true;
             if self.wal_size() > bound {
-                self.fold_wal();
-                // A reader that stays would hold up every commit, so the next try comes some growth later.
+                self.fold_wal_alone();
+                // A foreign reader that stays would hold up every commit, so the next try comes some growth later.
                 bound = WAL_BOUND.max(self.wal_size() + WAL_KEPT);
             }
         }
@@ -262,8 +271,14 @@ impl Writer {
         std::fs::metadata(wal(&self.path)).map_or(0, |metadata| metadata.len())
     }
 
-    /// Folds the write-ahead log into the store and cuts it to nothing. Readers may be in the way; then what was
-    /// committed stays where it is, safe, until the next time.
+    /// Lets the readers finish and keeps new ones waiting meanwhile: as long as they overlap, the log only grows.
+    fn fold_wal_alone(&self) {
+        let _alone = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+        self.fold_wal();
+    }
+
+    /// Folds the write-ahead log into the store and cuts it to nothing. Foreign readers may be in the way; then what
+    /// was committed stays where it is, safe, until the next time.
     fn fold_wal(&self) {
         let fold = || -> rusqlite::Result<bool> {
             self.sql.busy_timeout(FOLD_WAIT)?;

@@ -183,7 +183,7 @@ fn boot_ms() -> i64 {
 pub(super) fn command_line(pid: u32) -> String {
     let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words: Vec<_> = bytes.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
-    crate::tool::cut(words.join(" ").trim(), 200).to_owned()
+    crate::text::cut(words.join(" ").trim(), 200).to_owned()
 }
 
 /// The table as it is now. The system lists pids many at a time, so what starts while the listed ones are read is listed

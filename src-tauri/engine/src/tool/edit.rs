@@ -1,19 +1,13 @@
 //! Changing a part of a file: an exact text is replaced by another.
 
 use crate::llm::ToolSpec;
+use crate::text::cut;
+use crate::tool::files::changes::Changes;
 use crate::tool::files::{FileMemory, Stamp, Standing, WHOLE, changed, content, disk, may_change};
-use crate::tool::{Call, Outcome, Tool, arguments, cut};
+use crate::tool::{Call, Outcome, Tool, arguments};
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use similar::{ChangeTag, TextDiff};
-use std::time::Duration;
-
-/// The longest diff that is given to the window, in bytes.
-const MAX_DIFF: usize = 4 * 1024;
-
-/// How long a diff may look for the shortest answer; then it takes a longer one.
-const DIFF_TIME: Duration = Duration::from_millis(300);
 
 /// How many places are named when a text stands in several.
 const MAX_PLACES: usize = 10;
@@ -33,16 +27,6 @@ struct EditArgs {
     new: String,
     #[serde(default)]
     all: bool,
-}
-
-/// What differs between two texts, by lines.
-pub(super) struct Changes {
-    /// Lines that only the new one has.
-    pub added: usize,
-    /// Lines that only the old one had.
-    pub removed: usize,
-    /// A unified diff, cut after [`MAX_DIFF`] bytes.
-    pub diff: String,
 }
 
 impl EditFile {
@@ -201,30 +185,4 @@ fn nearest(text: &str, old: &str) -> String {
 
 fn words(line: &str) -> Vec<&str> {
     line.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect()
-}
-
-impl Changes {
-    /// Compares two texts.
-    pub fn between(old: &str, new: &str) -> Self {
-        let compared = TextDiff::configure().timeout(DIFF_TIME).diff_lines(old, new);
-        let (mut added, mut removed) = (0, 0);
-        for change in compared.iter_all_changes() {
-            match change.tag() {
-                ChangeTag::Insert => added += 1,
-                ChangeTag::Delete => removed += 1,
-                ChangeTag::Equal => {}
-            }
-        }
-        let mut diff = String::new();
-        for hunk in compared.unified_diff().context_radius(3).iter_hunks() {
-            diff.push_str(&hunk.to_string());
-            if diff.len() > MAX_DIFF {
-                const END: &str = "\n... (the diff goes on)\n";
-                let kept = cut(&diff, MAX_DIFF - END.len());
-                diff = format!("{}{END}", &kept[..kept.rfind('\n').unwrap_or(kept.len())]);
-                break;
-            }
-        }
-        Self { added, removed, diff }
-    }
 }

@@ -3,15 +3,16 @@
 
 use crate::event::Mode;
 use crate::llm::ToolSpec;
-use crate::tool::edit::Changes;
 use crate::tool::{Call, MAX_RESULT, Outcome, Tool, arguments};
 use async_trait::async_trait;
+use changes::Changes;
 pub(super) use memory::{Stamp, Standing};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fs::{File, Metadata};
 use std::io::{Cursor, Read};
 
+pub(super) mod changes;
 pub(super) mod disk;
 mod memory;
 mod page;

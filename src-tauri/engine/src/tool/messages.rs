@@ -1,6 +1,6 @@
 //! The tools by which a model talks to its children.
 
-use super::{Call, MAX_RESULT, Outcome, Tool, arguments, cut};
+use super::{Call, MAX_RESULT, Outcome, Tool, arguments};
 use crate::control::Control;
 use crate::error::Result;
 use crate::event::{Party, Route};
@@ -8,6 +8,7 @@ use crate::id::SessionId;
 use crate::llm::ToolSpec;
 use crate::log::Log;
 use crate::subagent::Message;
+use crate::text::cut;
 use crate::view::SessionState;
 use async_trait::async_trait;
 use serde::Deserialize;
@@ -48,7 +49,7 @@ impl Tool for SendMessage {
             Ok(args) => args,
             Err(outcome) => return outcome,
         };
-        let message = Message { from: Party::Parent, text: args.message, key: None };
+        let message = Message { from: Party::Parent, text: args.message, key: None, expect: None };
         match self.0.send(&call.owner, &args.child_id, message).await {
             Ok(sent) => {
                 let text = match sent.route {

@@ -2,9 +2,10 @@
 //! every search ends: when it is stopped, when it has enough, or when its time is over.
 
 use crate::llm::ToolSpec;
+use crate::text::cut;
 use crate::tool::files::FileMemory;
 use crate::tool::files::disk::{self, Place};
-use crate::tool::{Call, MAX_RESULT, Outcome, Tool, arguments, cut};
+use crate::tool::{Call, MAX_RESULT, Outcome, Tool, arguments};
 use async_trait::async_trait;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use ignore::{DirEntry, WalkBuilder};
@@ -327,7 +328,7 @@ fn walk(
     mut visit: impl FnMut(&DirEntry, &Path) -> Option<End>,
 ) -> Walked {
     let watch = Watch::new(call);
-    let (memory, cancel) = (memory.clone(), call.cancel.clone());
+    let memory = memory.clone();
     let entries = WalkBuilder::new(&place.real)
         .hidden(false)
         .require_git(false)
@@ -335,7 +336,7 @@ fn walk(
         .filter_entry(move |entry| {
             let left_out =
                 entry.file_name() == ".git" || MADE_UP.iter().any(|folder| entry.path() == Path::new(folder));
-            !cancel.is_cancelled() && (entry.depth() == 0 || !left_out) && !memory.is_closed(entry.path())
+            (entry.depth() == 0 || !left_out) && !memory.is_closed(entry.path())
         })
         .build();
     let mut unreadable = 0;

@@ -1,11 +1,12 @@
 //! The delegation tools, one for each instance of the configuration.
 
-use super::{Call, Outcome, Tool, arguments, cut};
+use super::{Call, Outcome, Tool, arguments};
 use crate::agent::Done;
 use crate::config::SubagentConfig;
 use crate::control::{Control, Delegation};
 use crate::event::TurnEnd;
 use crate::llm::ToolSpec;
+use crate::text::cut;
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -6,6 +6,7 @@
 
 use crate::event::{Block, Event, Party, Receipt, ReceiptItem, Recorded, TurnEnd};
 use crate::id::{CallId, SessionId, TaskId};
+use crate::text::plain;
 use crate::view::{MessageReceipt, Row, RowBody, TaskView, ToolResultRow, ToolRow};
 
 mod target;
@@ -134,43 +135,6 @@ pub fn rows(event: &Recorded, about: &[Recorded], context: &Context<'_>) -> Vec<
         | Event::TaskLearned { .. }
         | Event::Renamed { .. } => Vec::new(),
     }
-}
-
-/// `text` as one line of at most `max` characters that is safe to show beside others: white space becomes one space,
-/// control characters go, and so does what changes the direction of the text around it. A cut shows as `…`.
-pub fn plain(text: &str, max: usize) -> String {
-    let mut line = String::new();
-    let mut length = 0;
-    let mut gap = false;
-    for c in text.chars() {
-        if c.is_whitespace() {
-            gap = true;
-        } else if !c.is_control() && !turns_text(c) {
-            let wanted = 1 + usize::from(gap && length > 0);
-            if length + wanted > max {
-                // The cut mark takes the place of what would be the last character.
-                if length == max {
-                    line.pop();
-                }
-                if max > 0 {
-                    line.push('…');
-                }
-                return line;
-            }
-            if wanted == 2 {
-                line.push(' ');
-            }
-            line.push(c);
-            length += wanted;
-            gap = false;
-        }
-    }
-    line
-}
-
-/// Whether the character is invisible and changes how the text around it is laid out.
-fn turns_text(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 fn receipt(about: &[Recorded]) -> MessageReceipt {

@@ -81,6 +81,7 @@ async fn a_partial_reply_is_kept_until_the_reply_is_there() {
 
     log.append(&s, vec![answered(1, vec![call("1.0", "bash", "{}")])]).await.unwrap();
     log.checkpoint(&s, 1, text("too late")).await.unwrap();
+    assert_eq!(unfinished(&log).await, [("s".to_owned(), None)]);
     log.append(&s, vec![ended(TurnEnd::Stopped, None)]).await.unwrap();
     // No turn and no partial any more, but a call without its result.
     assert_eq!(unfinished(&log).await, [("s".to_owned(), None)]);
@@ -179,6 +180,16 @@ async fn the_state_of_a_session_follows_its_events() {
         (Starting, ""),
     )
     .await;
+
+    let dir = tempdir().unwrap();
+    let log = open(&dir);
+    put(&log, "root", vec![opened(None, "root"), started("subagent-1", Some("child"))]).await.unwrap();
+    put(&log, "child", vec![opened(Some("root"), "root")]).await.unwrap();
+    put(&log, "root", vec![started("subagent-2", Some("child"))]).await.unwrap();
+    put(&log, "child", begun()).await.unwrap();
+    put(&log, "root", over(TaskStatus::Completed, None)).await.unwrap();
+    let child = log.session(&id("child")).await.unwrap();
+    assert_eq!((child.state, child.task), (Running, Some(TaskId::from("subagent-2"))), "an older activation's end");
 
     let dir = tempdir().unwrap();
     let log = open(&dir);

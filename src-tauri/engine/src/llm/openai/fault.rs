@@ -105,6 +105,16 @@ impl Place {
         Fault::fatal(FailureKind::Nonsense, format!("{} sent {what}. Check base_url.", self.host))
     }
 
+    /// A part of a reply cannot be read.
+    pub fn garbled(&self, part: &str) -> Fault {
+        let message = format!(
+            "{} sent a part of a reply that cannot be read: \"{}\". What came before is kept; nothing in it was run.",
+            self.host,
+            self.clean(part)
+        );
+        Fault::fatal(FailureKind::Nonsense, message)
+    }
+
     /// The server answered with an HTTP status that is no success.
     pub fn refused(&self, status: StatusCode, headers: &HeaderMap, body: &str) -> Fault {
         let parsed = serde_json::from_str::<Value>(body).ok();

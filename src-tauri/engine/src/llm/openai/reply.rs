@@ -215,6 +215,7 @@ impl<'a> Reading<'a> {
         }
         match serde_json::from_str::<Value>(data) {
             Ok(chunk @ Value::Object(_)) => self.chunk(&chunk),
+            _ if self.recognised => Err(self.place.garbled(data)),
             _ => Err(self.place.nonsense(data)),
         }
     }

@@ -125,7 +125,7 @@ fn acknowledge(request: &Request, asked: &[(usize, Order)]) -> Vec<Act> {
             Order::Path { path, .. } => format!("you point to `{path}`, so I look into it."),
             Order::Other(text) => format!(
                 "I read \"{}\", but I only know how to stop, to look into a path, and to look for something.",
-                crate::tool::cut(text, 200)
+                crate::text::cut(text, 200)
             ),
         })
         .collect();
@@ -237,10 +237,10 @@ fn finding(step: &Step, done: &Done<'_>) -> String {
     let lines: Vec<&str> = done.text.trim().lines().collect();
     if !done.ok {
         let why = lines.first().copied().unwrap_or("no reason was given");
-        return format!("**{title}**: this did not work: {}", crate::tool::cut(why, LINE));
+        return format!("**{title}**: this did not work: {}", crate::text::cut(why, LINE));
     }
     let quoted: String =
-        lines.iter().take(LINES).map(|line| format!("    {}\n", crate::tool::cut(line, LINE))).collect();
+        lines.iter().take(LINES).map(|line| format!("    {}\n", crate::text::cut(line, LINE))).collect();
     match lines.len() {
         0 => format!("**{title}**: nothing."),
         n if n > LINES => format!("**{title}** (the first {LINES} of {n} lines)\n\n{}", quoted.trim_end()),
@@ -283,7 +283,10 @@ impl Toolbox<'_> {
 fn paths(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(|line| {
         // Sizes stand before a path, line numbers behind it.
-        let line = line.trim_start_matches(|c: char| c.is_ascii_digit() || c.is_whitespace()).trim_end();
+        let line = match line.trim().split_once(' ') {
+            Some((size, path)) if size.bytes().all(|byte| byte.is_ascii_digit()) => path,
+            _ => line.trim(),
+        };
         let path = line.split(':').next().unwrap_or(line);
         let path = path.strip_prefix("./").unwrap_or(path);
         (!path.is_empty() && path.len() < 300 && words(path).next().is_some()).then_some(path)
@@ -306,4 +309,16 @@ fn is_text(path: &str) -> bool {
 /// A path as a shell takes it.
 fn quote(path: &str) -> String {
     format!("'{}'", path.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_read_from_what_tools_answer() {
+        let answer = "README.md\nsrc/\n01-intro.md\n  900 ./a b.bin\nsrc/lib.rs:12: // TODO: x\n\n...\n";
+        let found: Vec<&str> = paths(answer).collect();
+        assert_eq!(found, ["README.md", "src/", "01-intro.md", "a b.bin", "src/lib.rs"]);
+    }
 }

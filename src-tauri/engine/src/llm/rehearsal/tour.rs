@@ -152,13 +152,13 @@ fn report(round: &Round<'_>) -> Vec<Act> {
         let collected = start.task.and_then(|task| round.collected.get(task));
         let status = start.task.and_then(|task| round.ended.get(task));
         match (start.task, collected, status) {
-            (_, Some(found), _) => section(&start.label, crate::tool::cut(found.trim(), QUOTED)),
+            (_, Some(found), _) => section(&start.label, crate::text::cut(found.trim(), QUOTED)),
             (Some(_), None, Some(&"killed")) => section(&start.label, "This look was stopped before it could report."),
             (Some(task), None, Some(status)) => {
                 section(&start.label, &format!("There is no report of this look: {task} ended as {status}."));
             }
             (Some(task), None, None) => section(&start.label, &format!("{task} is still at work.")),
-            (None, None, _) if start.ok => section(&start.label, crate::tool::cut(start.text.trim(), QUOTED)),
+            (None, None, _) if start.ok => section(&start.label, crate::text::cut(start.text.trim(), QUOTED)),
             (None, None, _) => {
                 section(&start.label, &format!("This look was not started: {}", first_line(start.text)));
             }
@@ -167,7 +167,7 @@ fn report(round: &Round<'_>) -> Vec<Act> {
     // Children that were woken again by a message report under a new task.
     let known = |task: &str| round.starts.iter().any(|start| start.task == Some(task));
     for (task, found) in round.collected.iter().filter(|(task, _)| !known(task)) {
-        section(&format!("Later: {task}"), crate::tool::cut(found.trim(), QUOTED));
+        section(&format!("Later: {task}"), crate::text::cut(found.trim(), QUOTED));
     }
     say(text)
 }

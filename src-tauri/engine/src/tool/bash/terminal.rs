@@ -196,7 +196,7 @@ impl Excerpt {
     pub fn push(&mut self, text: &str) {
         let mut rest = text;
         if self.tail.is_empty() && self.left_out == 0 {
-            let fits = crate::tool::cut(text, self.head_max - self.head.len());
+            let fits = crate::text::cut(text, self.head_max - self.head.len());
             self.head.push_str(fits);
             rest = &text[fits.len()..];
         }

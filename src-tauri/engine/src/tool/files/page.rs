@@ -1,6 +1,6 @@
 //! A part of a text, line by line, reading no more than it needs.
 
-use crate::tool::cut;
+use crate::text::cut;
 use std::fmt::Write;
 use std::io::{self, BufRead, ErrorKind};
 use std::time::{Duration, Instant};

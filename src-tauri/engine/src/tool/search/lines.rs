@@ -1,8 +1,9 @@
 //! Lines of a file that match.
 
 use super::{End, Watch};
+use crate::text::cut;
+use crate::tool::Outcome;
 use crate::tool::files::disk;
-use crate::tool::{Outcome, cut};
 use grep_matcher::{LineTerminator, Matcher};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkFinish, SinkMatch};

@@ -1,0 +1,86 @@
+//! Making models of what the configuration says.
+
+use crate::config::{ModelConfig, Protocol};
+use crate::env;
+use crate::error::{Code, Error};
+use crate::llm::Model;
+use crate::llm::openai::{OpenAi, OpenAiSettings};
+use crate::llm::rehearsal::{Rehearsal, Script};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Makes the model that the configuration calls `name`. `idle` is how long it may show no sign of life.
+///
+/// Nothing is sent. A key that is named but not set is no error here: asking says so.
+pub fn build(config: &ModelConfig, name: &str, idle: Duration) -> Result<Arc<dyn Model>, Error> {
+    let missing = |what: &str| Error::new(Code::BadRequest, format!("models.{name}: {what} is missing. Add it."));
+    match config.protocol {
+        Protocol::OpenaiChat => {
+            let base_url = config.base_url.as_deref().ok_or_else(|| missing("base_url"))?;
+            let model = config.model.as_deref().ok_or_else(|| missing("model"))?;
+            let settings = OpenAiSettings {
+                key: config.key_env.as_deref().and_then(env::var),
+                key_name: config.key_env.clone(),
+                context: config.context,
+                idle,
+                ..OpenAiSettings::new(base_url, model)
+            };
+            Ok(Arc::new(OpenAi::new(settings).map_err(|error| {
+                Error::new(error.code(), format!("models.{name}: {}", error.message())).because(error)
+            })?))
+        }
+        Protocol::Rehearsal => {
+            let pace = config.pace.unwrap_or(1.0);
+            let Some(path) = &config.script else { return Ok(Arc::new(Rehearsal::tour(pace))) };
+            let bad = |why: String| Error::new(Code::BadRequest, format!("models.{name}: {}: {why}", path.display()));
+            let text = std::fs::read_to_string(path).map_err(|error| bad(error.to_string()).because(error))?;
+            Ok(Arc::new(Rehearsal::script(Script::parse(&text).map_err(bad)?, pace)))
+        }
+        Protocol::Anthropic | Protocol::OpenaiResponses | Protocol::Gemini => Err(Error::new(
+            Code::BadRequest,
+            format!("models.{name}: this protocol is not available yet in this version; use openai-chat."),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(protocol: Protocol) -> ModelConfig {
+        ModelConfig { protocol, base_url: None, model: None, key_env: None, context: None, script: None, pace: None }
+    }
+
+    fn refusal(config: &ModelConfig) -> Option<String> {
+        build(config, "mine", Duration::from_secs(1)).err().map(|error| error.message().to_owned())
+    }
+
+    #[test]
+    fn a_model_is_built_from_its_configuration_or_the_missing_part_is_named() {
+        let chat = config(Protocol::OpenaiChat);
+        assert_eq!(refusal(&chat).as_deref(), Some("models.mine: base_url is missing. Add it."));
+        let chat = ModelConfig { base_url: Some("http://127.0.0.1:1/v1".to_owned()), ..chat };
+        assert_eq!(refusal(&chat).as_deref(), Some("models.mine: model is missing. Add it."));
+        let chat = ModelConfig { model: Some("m".to_owned()), key_env: Some("COPPICE_NOT_SET".to_owned()), ..chat };
+        assert_eq!(refusal(&chat), None);
+        let away = ModelConfig { base_url: Some("127.0.0.1".to_owned()), ..chat };
+        assert!(refusal(&away).is_some_and(|why| why.starts_with("models.mine: base_url is no address")));
+
+        assert_eq!(refusal(&config(Protocol::Rehearsal)), None);
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("script.json");
+        let scripted = ModelConfig { script: Some(script.clone()), ..config(Protocol::Rehearsal) };
+        let prefix = format!("models.mine: {}: ", script.display());
+        assert!(refusal(&scripted).is_some_and(|why| why.starts_with(&prefix)));
+        std::fs::write(&script, "{}").unwrap();
+        let why = format!("{prefix}the script is not valid: missing field `sessions` at line 1 column 2.");
+        assert_eq!(refusal(&scripted), Some(why));
+        std::fs::write(&script, "{\"sessions\": {}}").unwrap();
+        assert_eq!(refusal(&scripted), None);
+
+        for protocol in [Protocol::Anthropic, Protocol::OpenaiResponses, Protocol::Gemini] {
+            let why = "models.mine: this protocol is not available yet in this version; use openai-chat.";
+            assert_eq!(refusal(&config(protocol)).as_deref(), Some(why));
+        }
+    }
+}
