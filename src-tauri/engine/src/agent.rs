@@ -42,6 +42,7 @@ struct Shared {
     scope: Scope,
     pulse: watch::Sender<u64>,
     live: Mutex<HashMap<SessionId, Arc<Agent>>>,
+    closing: AtomicBool,
 }
 
 /// The handle of a live agent.
@@ -57,6 +58,12 @@ pub struct Agent {
     turning: watch::Sender<bool>,
     /// Whether a notice that is owed now starts a turn by itself.
     would_wake: AtomicBool,
+    /// Set by a stop of its branch: no notice starts a turn until a person speaks.
+    held: AtomicBool,
+    /// What it is live for.
+    drive: Drive,
+    /// Which tools it is given.
+    tools: ToolFilter,
     scope: Scope,
 }
 
@@ -91,8 +98,20 @@ pub struct Role {
     pub persona: Option<String>,
     /// Which tools it is given.
     pub tools: ToolFilter,
-    /// For a child: the one activation that it is driven for.
-    pub activation: Option<Activation>,
+    /// What it is live for.
+    pub drive: Drive,
+}
+
+/// What an agent is live for.
+#[derive(Clone, Debug, Default)]
+pub enum Drive {
+    /// A root: as many turns as messages and notices bring.
+    #[default]
+    Root,
+    /// A child: the one turn of an activation.
+    Activation(Activation),
+    /// A child that has ended, made live only to own a task of its own child: it takes no turns.
+    Host,
 }
 
 /// One activation of a child: it reads what waits, takes one turn, and is done.
@@ -127,7 +146,18 @@ impl Agents {
         pulse: watch::Sender<u64>,
     ) -> Self {
         let live = Mutex::default();
-        Self(Arc::new(Shared { env, log, config, models, tasks, tools: OnceLock::new(), scope, pulse, live }))
+        Self(Arc::new(Shared {
+            env,
+            log,
+            config,
+            models,
+            tasks,
+            tools: OnceLock::new(),
+            scope,
+            pulse,
+            live,
+            closing: AtomicBool::new(false),
+        }))
     }
 
     /// Gives the agents their tools. They come after the agents, because some of them start agents.
@@ -139,27 +169,48 @@ impl Agents {
 
     /// The live agent of a session.
     pub fn get(&self, session: &SessionId) -> Option<Arc<Agent>> {
-        lock(&self.0.live).get(session).cloned()
+        // An agent whose driver is gone takes nothing any more; the next one takes its place.
+        lock(&self.0.live).get(session).filter(|agent| !agent.mail.is_closed()).cloned()
     }
 
-    /// The live agent of a session that a person talks to, made live and idle when it is not.
+    /// The live agent of a session, made live and idle when it is not: a root for whatever comes, a child only to own
+    /// the tasks of its own children.
     pub async fn ensure(&self, session: &SessionId) -> Result<Arc<Agent>> {
         if let Some(agent) = self.get(session) {
             return Ok(agent);
         }
-        let driver = self.load(session, Role::default()).await?;
-        match self.install(driver) {
+        let mut prepared = self.load(session, Role::default()).await?;
+        if prepared.place.depth > 0 {
+            prepared.role.drive = Drive::Host;
+        }
+        match self.install(prepared, None) {
             Ok((agent, _)) => Ok(agent),
             // Somebody else made it live in the same moment: theirs stands.
             Err(error) => self.get(session).ok_or(error),
         }
     }
 
-    /// Makes a child live for one activation. `conflict` when it is live already. The receiver hears how its turn
-    /// ended; dispose it then.
-    pub async fn activate(&self, session: &SessionId, role: Role) -> Result<(Arc<Agent>, oneshot::Receiver<Done>)> {
-        let driver = self.load(session, role).await?;
-        self.install(driver)
+    /// Makes a child live for one activation, with the message that wakes it, if one does: it is accepted in the same
+    /// commit that begins the turn. `conflict` when the child is live already. The receiver hears how its turn ended;
+    /// dispose it then.
+    pub async fn activate(
+        &self,
+        session: &SessionId,
+        role: Role,
+        first: Option<Letter>,
+    ) -> Result<(Arc<Agent>, oneshot::Receiver<Done>)> {
+        let prepared = self.load(session, role).await?;
+        self.install(prepared, first)
+    }
+
+    /// Whether sessions can use the model of this name.
+    pub fn has_model(&self, name: &str) -> bool {
+        self.0.models.contains_key(name)
+    }
+
+    /// From here on no session becomes live.
+    pub fn close(&self) {
+        self.0.closing.store(true, Ordering::Release);
     }
 
     async fn load(&self, session: &SessionId, role: Role) -> Result<driver::Prepared> {
@@ -188,14 +239,18 @@ impl Agents {
         Ok(driver::Prepared { place, model: chosen, transcript, role })
     }
 
-    fn install(&self, prepared: driver::Prepared) -> Result<(Arc<Agent>, oneshot::Receiver<Done>)> {
+    fn install(
+        &self,
+        prepared: driver::Prepared,
+        first: Option<Letter>,
+    ) -> Result<(Arc<Agent>, oneshot::Receiver<Done>)> {
         let session = prepared.place.session.clone();
         let mut live = lock(&self.0.live);
-        if live.contains_key(&session) {
+        if live.get(&session).is_some_and(|agent| !agent.mail.is_closed()) {
             let message = format!("Session {session} is at work already. Nothing was delivered.");
             return Err(Error::new(Code::Conflict, message));
         }
-        if self.0.scope.token().is_cancelled() {
+        if self.0.closing.load(Ordering::Acquire) {
             return Err(Error::new(Code::ShuttingDown, "Coppice is closing. Nothing was started."));
         }
         let (mail, inbox) = mpsc::unbounded_channel();
@@ -206,14 +261,17 @@ impl Agents {
             stop: Mutex::default(),
             steerable: AtomicBool::new(false),
             turning: watch::channel(false).0,
-            would_wake: AtomicBool::new(true),
+            would_wake: AtomicBool::new(self.0.config.notices.wake),
+            held: AtomicBool::new(false),
+            drive: prepared.role.drive.clone(),
+            tools: prepared.role.tools.clone(),
             scope: self.0.scope.child(),
         });
+        self.0.tasks.attach(&agent.owner, agent.scope.clone(), Arc::new(Slot(mail)));
         live.insert(session, agent.clone());
         drop(live);
-        self.0.tasks.attach(&agent.owner, agent.scope.clone(), Arc::new(Slot(mail)));
         let (done, hear) = oneshot::channel();
-        let driver = driver::Driver::new(self.0.clone(), agent.clone(), prepared, inbox, done);
+        let driver = driver::Driver::new(self.0.clone(), agent.clone(), prepared, inbox, first, done);
         agent.scope.spawn(driver.run());
         Ok((agent, hear))
     }
@@ -225,7 +283,9 @@ impl Agents {
         let bound = self.0.config.limits.stop_grace() * 2 + DISPOSE_MARGIN;
         let overran = agent.scope.close(bound).await;
         if overran > 0 {
+            // Its driver may still write: the session stays taken until that is gone.
             tracing::error!(session = %agent.owner.session, overran, "an agent did not end in time");
+            return;
         }
         let mut live = lock(&self.0.live);
         if live.get(&agent.owner.session).is_some_and(|current| Arc::ptr_eq(current, agent)) {
@@ -233,7 +293,7 @@ impl Agents {
         }
     }
 
-    /// Sessions with a live agent.
+    /// All live agents.
     pub fn all(&self) -> Vec<Arc<Agent>> {
         lock(&self.0.live).values().cloned().collect()
     }
@@ -259,13 +319,37 @@ impl Mailbox for Slot {
     }
 }
 
+impl Letter {
+    /// A letter, and where its sender hears whether it was accepted, durably, and as which event.
+    pub fn new(from: Party, text: String, key: Option<String>) -> (Self, oneshot::Receiver<Result<i64>>) {
+        let (reply, answer) = oneshot::channel();
+        (Self { from, text, key, reply }, answer)
+    }
+}
+
 impl Agent {
     /// Hands in a message. Answers the `n` under which it was accepted, durably, or why nothing was delivered.
     pub async fn post(&self, from: Party, text: String, key: Option<String>) -> Result<i64> {
-        let (reply, answer) = oneshot::channel();
+        let (letter, answer) = Letter::new(from, text, key);
         let gone = || Error::new(Code::NotDelivered, "Not sent: it ended first.");
-        self.mail.send(Mail::Message(Letter { from, text, key, reply })).map_err(|_| gone())?;
+        self.mail.send(Mail::Message(letter)).map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
+    }
+
+    /// Keeps notices from starting a turn until a person speaks.
+    pub fn hold(&self) {
+        self.held.store(true, Ordering::Release);
+        self.would_wake.store(false, Ordering::Release);
+    }
+
+    /// Which tools it is given.
+    pub fn tools(&self) -> &ToolFilter {
+        &self.tools
+    }
+
+    /// Whether it is live only to own the tasks of its children.
+    pub fn is_host(&self) -> bool {
+        matches!(self.drive, Drive::Host)
     }
 
     /// Stops the running turn. Answers whether one was running.
@@ -295,6 +379,8 @@ impl Agent {
     /// Says, between turns, whether a notice may start the next one.
     fn rest(&self, would_wake: bool) {
         self.would_wake.store(would_wake, Ordering::Release);
+        // Whoever waits for the session to be at rest looks again.
+        self.live.committed();
     }
 
     fn begin_turn(&self, token: CancellationToken) {
@@ -321,6 +407,8 @@ impl Agent {
 
     fn end_turn(&self) {
         lock(&self.stop).turn = None;
+        // What streamed and never became an event is not shown any longer.
+        self.live.committed();
         self.turning.send_replace(false);
     }
 

@@ -8,13 +8,13 @@ use crate::agent::{Agents, Done, MAX_MESSAGE};
 use crate::config::{Config, SubagentConfig};
 use crate::env::Env;
 use crate::error::{Code, Error, Result};
-use crate::event::{Descriptor, Event, Route, TaskStatus, TurnEnd};
+use crate::event::{Descriptor, Event, Party, Route, TaskStatus, TurnEnd};
 use crate::id::{CallId, Owner, SessionId, TaskId};
 use crate::log::Log;
 use crate::subagent::{Message, Parent, Provider, Resume, Run, Start};
 use crate::task::{Cause, End, Job, Spec, Tasks, lock};
 use crate::text::{cut, plain};
-use crate::view::Sent;
+use crate::view::{Sent, SessionView};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
@@ -119,16 +119,29 @@ impl Control {
         if message.text.trim().is_empty() {
             return Err(Error::new(Code::BadRequest, "The message is empty. Nothing was sent."));
         }
-        let record =
-            self.0.log.session(child).await.ok().filter(|record| record.parent.as_ref() == Some(&parent.session));
-        let Some(record) = record else {
-            return Err(Error::new(Code::UnknownSession, format!("You have no child {child}. Nothing was sent.")));
+        let unknown = || Error::new(Code::UnknownSession, format!("You have no child {child}. Nothing was sent."));
+        let record = match self.0.log.session(child).await {
+            Ok(record) if record.parent.as_ref() == Some(&parent.session) => record,
+            Err(error) if error.code() != Code::UnknownSession => return Err(error),
+            // A foreign child reads like no child.
+            _ => return Err(unknown()),
         };
+        if message.from == Party::Parent && self.stopped_by_person(&record).await? {
+            let message = "The person stopped this child, so only the person wakes it. Nothing was sent.";
+            return Err(Error::new(Code::Refused, message));
+        }
         if let Some(task) = self.settling(child)
             && self.0.log.task(&task).await?.status.is_terminal()
         {
             // Its end is on record, so this message comes after it; what is left is to put the activation away.
             self.0.tasks.released(&task).await;
+        }
+        if let Some(host) = self.0.agents.get(child).filter(|agent| agent.is_host()) {
+            if self.0.tasks.owns_live(child) {
+                let message = "Not sent: a child of its own runs now. Send again when that has ended.";
+                return Err(Error::new(Code::Busy, message));
+            }
+            self.0.agents.dispose(&host, Cause::OwnerEnded).await;
         }
         match self.route(&record.root, child, message.expect)? {
             Way::Steer(run, task) => {
@@ -137,6 +150,13 @@ impl Control {
             }
             Way::Wake(seat) => self.wake(parent, child, message, seat).await,
         }
+    }
+
+    /// Whether the last that a child did was ended by the person.
+    async fn stopped_by_person(&self, child: &SessionView) -> Result<bool> {
+        let Some(task) = &child.task else { return Ok(false) };
+        let task = self.0.log.task(task).await?;
+        Ok(task.status == TaskStatus::Killed && task.killed_by == Some(Party::Person))
     }
 
     /// The activation of a child that is being put away.
@@ -264,14 +284,21 @@ impl Control {
                 return Err(Error::new(Code::Limit, message));
             }
         }
+        let model = instance.model.clone().unwrap_or_else(|| parent.model.clone());
+        if !self.0.agents.has_model(&model) {
+            let message =
+                format!("The model {model:?} of {:?} cannot be used. Nothing was started.", instance.provider);
+            return Err(Error::new(Code::Model, message));
+        }
+        let given = self.0.agents.get(&ask.owner.session).map(|agent| agent.tools().clone()).unwrap_or_default();
         let start = Start {
             child: self.0.env.new_session(),
             descriptor: Descriptor {
                 version: Descriptor::VERSION,
                 provider: instance.provider.clone(),
-                model: instance.model.clone().unwrap_or_else(|| parent.model.clone()),
+                model,
                 persona: instance.persona.clone(),
-                tools: instance.tools.clone(),
+                tools: instance.tools.within(&given),
                 label: label(&ask.description),
             },
             parent: Parent {
@@ -289,7 +316,15 @@ impl Control {
     }
 
     fn spec(&self, owner: &Owner, label_text: &str, child: &SessionId, call: Option<CallId>) -> Spec {
-        Spec { owner: owner.clone(), kind: "subagent", label: label(label_text), child: Some(child.clone()), call }
+        Spec {
+            owner: owner.clone(),
+            kind: "subagent",
+            label: label(label_text),
+            child: Some(child.clone()),
+            call,
+            // A child, the deepest below it, and the commands of that one.
+            levels: self.0.config.limits.depth.clamp(1, 8) + 1,
+        }
     }
 
     fn provider(&self, name: &str) -> Result<Arc<dyn Provider>> {

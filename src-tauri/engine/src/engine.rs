@@ -17,12 +17,13 @@ use crate::task::{Caller, Cause, Tasks, lock};
 use crate::text::plain;
 use crate::tool::files::FileMemory;
 use crate::view::rows::{Context, rows};
-use crate::view::{Frame, Row, Sent, SessionView, TaskView, Tokens};
+use crate::view::{Row, Sent, SessionView, TaskView, Tokens};
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -61,7 +62,9 @@ struct Inner {
     leftovers: Option<String>,
     /// One lock for each command key in flight, so that the same key twice does it once.
     keys: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    /// The sessions that were deleted since the start, in order.
     deleted: Mutex<Vec<SessionId>>,
+    closing: AtomicBool,
     lock: Mutex<Option<FolderLock>>,
 }
 
@@ -145,7 +148,7 @@ impl Engine {
     /// Opens a session. `gone` when the folder is not there or cannot be read.
     pub async fn open_session(&self, opening: Opening, key: &str) -> Result<SessionId> {
         self.once(key, async {
-            let cwd = folder(&opening.cwd)?;
+            let cwd = folder(&opening.cwd).await?;
             let model = opening.model.clone().unwrap_or_else(|| self.0.config.default_model.clone());
             match self.0.models.get(&model) {
                 Some(Ok(_)) => {}
@@ -169,8 +172,11 @@ impl Engine {
                 mode: opening.mode,
                 cwd: cwd.to_string_lossy().into_owned(),
             };
-            self.0.log.write(vec![Entry::new(&session, vec![opened])]).await?;
-            Ok(session)
+            let entry = Entry { session, key: Some(key.to_owned()), events: vec![opened] };
+            let recorded = self.0.log.write(vec![entry]).await?;
+            // The key may have opened one before, whose answer could not be kept.
+            let opened = recorded.into_iter().next().map(|recorded| recorded.session);
+            opened.ok_or_else(|| Error::new(Code::Internal, "The session was not recorded."))
         })
         .await
     }
@@ -188,7 +194,7 @@ impl Engine {
             if record.parent.is_some() {
                 return Err(Error::new(Code::BadRequest, "This session is a child: use send. Nothing was sent."));
             }
-            folder(Path::new(&record.cwd))?;
+            folder(Path::new(&record.cwd)).await?;
             let agent = self.0.agents.ensure(session).await?;
             agent.post(Party::Person, text.clone(), Some(key.to_owned())).await
         })
@@ -203,7 +209,7 @@ impl Engine {
             let Some(parent) = record.parent else {
                 return Err(Error::new(Code::BadRequest, "This session is a root: use prompt. Nothing was sent."));
             };
-            folder(Path::new(&record.cwd))?;
+            folder(Path::new(&record.cwd)).await?;
             let parent = self.0.agents.ensure(&parent).await?;
             let message = Message { from: Party::Person, text: text.clone(), key: Some(key.to_owned()), expect };
             self.0.control.send(&parent.owner, child, message).await
@@ -274,11 +280,18 @@ impl Engine {
     /// Waits until the session and everything below it is at rest, or the time is over.
     pub async fn wait_session(&self, session: &SessionId, timeout: Duration) -> Result<SessionView> {
         let mut log = self.0.log.watch();
+        let mut pulse = self.0.pulse.subscribe();
         let rest = async {
             loop {
                 log.mark_unchanged();
-                if self.at_rest(session).await? || log.changed().await.is_err() {
+                pulse.mark_unchanged();
+                if self.at_rest(session).await? {
                     return Ok::<(), Error>(());
+                }
+                tokio::select! {
+                    moved = log.changed() => if moved.is_err() { return Ok(()) },
+                    // Whether a notice will wake it is no event of the log.
+                    _ = pulse.changed() => tokio::time::sleep(FRAME).await,
                 }
             }
         };
@@ -409,9 +422,12 @@ impl Engine {
     /// command answers `shutting_down`.
     pub async fn shutdown(&self, deadline: Duration) -> Result<Receipt> {
         let began = Instant::now();
+        if self.0.closing.swap(true, Ordering::AcqRel) {
+            return Err(Error::new(Code::ShuttingDown, "Coppice is closing already."));
+        }
+        self.0.agents.close();
         let mut receipt = match self.preview(&Target::Everything).await {
             Ok(receipt) => receipt,
-            Err(error) if error.code() == Code::ShuttingDown => return Err(error),
             Err(error) => {
                 tracing::error!(%error, "what runs cannot be named; it is stopped all the same");
                 Receipt { what: "everything".to_owned(), ..Receipt::default() }
@@ -449,6 +465,9 @@ impl Engine {
         key: &str,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
+        if self.0.closing.load(Ordering::Acquire) {
+            return Err(Error::new(Code::ShuttingDown, "Coppice is closing. Nothing was done."));
+        }
         if key.trim().is_empty() || key.len() > 200 {
             return Err(Error::new(
                 Code::BadRequest,
@@ -467,7 +486,10 @@ impl Engine {
                     Ok(answer) => {
                         let kept: Value = serde_json::to_value(&answer)
                             .map_err(|error| Error::new(Code::Internal, "The answer cannot be kept.").because(error))?;
-                        self.0.log.keep_answer(key, kept).await?;
+                        // It is done, whether its answer can be kept or not.
+                        if let Err(error) = self.0.log.keep_answer(key, kept).await {
+                            tracing::warn!(%error, "the answer of a command cannot be kept");
+                        }
                         Ok(answer)
                     }
                     Err(error) => Err(error),
@@ -510,66 +532,75 @@ impl Inner {
 
     /// These sessions and all above them, completed.
     async fn sessions_with_ancestors(&self, touched: &BTreeSet<SessionId>) -> Result<Vec<SessionView>> {
-        if touched.is_empty() {
+        let mut roots: BTreeSet<SessionId> = BTreeSet::new();
+        for id in touched {
+            // A session can be deleted before its frame is made.
+            roots.extend(self.log.session(id).await.ok().map(|session| session.root));
+        }
+        if roots.is_empty() {
             return Ok(Vec::new());
         }
-        let sessions = self.log.sessions(None).await?;
-        let tasks = self.log.tasks(None).await?;
-        let parents: HashMap<&SessionId, Option<&SessionId>> =
-            sessions.iter().map(|session| (&session.id, session.parent.as_ref())).collect();
-        let mut wanted: BTreeSet<SessionId> = BTreeSet::new();
-        for id in touched {
-            let mut at = Some(id);
-            while let Some(id) = at {
-                if !wanted.insert(id.clone()) {
-                    break;
+        let live = self.log.live_tasks().await?;
+        let mut found = Vec::new();
+        for root in &roots {
+            let tree = self.log.sessions(Some(root)).await?;
+            let parents: HashMap<&SessionId, Option<&SessionId>> =
+                tree.iter().map(|session| (&session.id, session.parent.as_ref())).collect();
+            let mut wanted: BTreeSet<SessionId> = BTreeSet::new();
+            for id in touched.iter().filter(|id| parents.contains_key(id)) {
+                let mut at = Some(id);
+                while let Some(id) = at.filter(|id| wanted.insert((*id).clone())) {
+                    at = parents.get(id).copied().flatten();
                 }
-                at = parents.get(id).copied().flatten();
             }
+            let mut tree = self.completed(tree, &live);
+            tree.retain(|session| wanted.contains(&session.id));
+            found.extend(tree);
         }
-        let mut sessions = self.completed(sessions, &tasks);
-        sessions.retain(|session| wanted.contains(&session.id));
-        Ok(sessions)
+        Ok(found)
     }
 
     /// The rows of these events of a session.
     async fn rows_of(&self, session: &SessionId, events: &BTreeSet<i64>) -> Result<Vec<Row>> {
-        let (Some(first), Some(last)) = (events.first(), events.last()) else { return Ok(Vec::new()) };
         // The session can be deleted before its rows are made.
         let Ok(record) = self.log.session(session).await else { return Ok(Vec::new()) };
-        let mut found = self.log.row_events(session, first - 1, last + 1, usize::MAX, false).await?;
-        found.retain(|(event, _)| events.contains(&event.n));
+        let mut found = Vec::new();
+        for n in events {
+            found.extend(self.log.row_events(session, n - 1, n + 1, 1, false).await?);
+        }
         self.rows(&record, &found).await
     }
 
     async fn rows(&self, record: &SessionView, events: &[(Recorded, Vec<Recorded>)]) -> Result<Vec<Row>> {
-        let tasks: HashMap<TaskId, TaskView> =
-            self.log.tasks(Some(&record.id)).await?.into_iter().map(|task| (task.id.clone(), task)).collect();
+        let mut tasks: HashMap<TaskId, TaskView> = HashMap::new();
+        for (event, _) in events {
+            if let Event::TaskSettled { task, .. } = &event.event {
+                tasks.insert(task.clone(), self.log.task(task).await?);
+            }
+        }
         let context = Context { parent: record.parent.as_ref(), facts: &|task| tasks.get(task).cloned() };
         Ok(events.iter().flat_map(|(event, about)| rows(event, about, &context)).collect())
-    }
-
-    /// Sessions that a follower knew and that were deleted since.
-    fn removed_since(&self, known: &mut BTreeSet<SessionId>, frame: &Frame) -> Vec<SessionId> {
-        let deleted = lock(&self.deleted);
-        let gone: Vec<SessionId> = deleted.iter().filter(|id| known.contains(*id)).cloned().collect();
-        known.retain(|id| !gone.contains(id) || frame.sessions.iter().any(|session| session.id == *id));
-        gone
     }
 }
 
 /// The folder as an absolute, existing path.
-fn folder(path: &Path) -> Result<PathBuf> {
-    let gone = |why: String| {
-        let message = format!("The folder {} {why}. Choose another, or put it back. Nothing was sent.", path.display());
-        Error::new(Code::Gone, message)
-    };
-    if !path.is_absolute() {
-        return Err(Error::new(Code::BadRequest, format!("The folder {} is not an absolute path.", path.display())));
-    }
-    match std::fs::read_dir(path) {
-        Ok(_) => Ok(path.to_owned()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(gone("is not there".to_owned())),
-        Err(error) => Err(gone(format!("cannot be read ({error})")).because(error)),
-    }
+async fn folder(path: &Path) -> Result<PathBuf> {
+    let path = path.to_owned();
+    Scope::blocking(move || {
+        let gone = |why: String| {
+            let message =
+                format!("The folder {} {why}. Choose another, or put it back. Nothing was done.", path.display());
+            Error::new(Code::Gone, message)
+        };
+        if !path.is_absolute() {
+            let message = format!("The folder {} is not an absolute path. Nothing was done.", path.display());
+            return Err(Error::new(Code::BadRequest, message));
+        }
+        match std::fs::read_dir(&path) {
+            Ok(_) => Ok(path),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(gone("is not there".to_owned())),
+            Err(error) => Err(gone(format!("cannot be read ({error})")).because(error)),
+        }
+    })
+    .await
 }

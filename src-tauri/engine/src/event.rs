@@ -70,6 +70,23 @@ pub struct ToolFilter {
 }
 
 impl ToolFilter {
+    /// This filter inside another one: a child is never given a tool that its parent is not.
+    #[must_use]
+    pub fn within(&self, parent: &Self) -> Self {
+        let mut deny = self.deny.clone();
+        deny.extend(parent.deny.iter().filter(|name| !self.deny.contains(name)).cloned());
+        let mut allow: Vec<String> = match (self.allow.is_empty(), parent.allow.is_empty()) {
+            (true, _) => parent.allow.clone(),
+            (false, true) => self.allow.clone(),
+            (false, false) => self.allow.iter().filter(|name| parent.allow.contains(name)).cloned().collect(),
+        };
+        if allow.is_empty() && !(self.allow.is_empty() && parent.allow.is_empty()) {
+            // An empty list would admit everything; no tool has an empty name.
+            allow.push(String::new());
+        }
+        Self { allow, deny }
+    }
+
     /// Whether the filter lets the tool `name` through.
     pub fn admits(&self, name: &str) -> bool {
         let listed = |names: &[String]| names.iter().any(|listed| listed == name);

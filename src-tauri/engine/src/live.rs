@@ -24,6 +24,8 @@ pub struct Live {
 #[derive(Default)]
 struct State {
     version: u64,
+    /// Grows when what streamed before is void: a new step, a reply that is tried again or committed.
+    epoch: u64,
     step: u32,
     blocks: Vec<Part>,
     calls: Vec<(CallId, String)>,
@@ -38,8 +40,9 @@ struct Part {
 /// What a follower has seen of a session's live text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
+    live: usize,
     version: u64,
-    step: u32,
+    epoch: u64,
     /// For every block the length in bytes.
     blocks: Vec<usize>,
 }
@@ -54,6 +57,7 @@ impl Live {
     pub fn begin(&self, step: u32) {
         self.change(|state| {
             state.step = step;
+            state.epoch += 1;
             state.blocks.clear();
             state.calls.clear();
         });
@@ -61,7 +65,10 @@ impl Live {
 
     /// A reply is committed: what streamed is in the log now.
     pub fn committed(&self) {
-        self.change(|state| state.blocks.clear());
+        self.change(|state| {
+            state.epoch += 1;
+            state.blocks.clear();
+        });
     }
 
     /// A call has ended: its output is in the log now.
@@ -88,13 +95,12 @@ impl Live {
     /// What is new since `seen`; none when nothing is.
     pub fn since(&self, seen: &mut Seen) -> Option<LiveView> {
         let state = lock(&self.state);
-        if state.version == seen.version {
+        // The address tells the live text of one agent from that of the next agent of the session.
+        let live = Arc::as_ptr(&self.state) as usize;
+        if (state.version, live) == (seen.version, seen.live) {
             return None;
         }
-        let same = seen.step == state.step
-            && seen.blocks.len() <= state.blocks.len()
-            && seen.blocks.iter().zip(&state.blocks).all(|(seen, part)| *seen <= part.text.len());
-        if !same {
+        if (state.epoch, live) != (seen.epoch, seen.live) {
             seen.blocks.clear();
         }
         let blocks = state.blocks.iter().enumerate().map(|(index, part)| {
@@ -112,8 +118,9 @@ impl Live {
             calls: state.calls.iter().map(|(call, tail)| LiveCall { call: call.clone(), tail: tail.clone() }).collect(),
         };
         *seen = Seen {
+            live,
             version: state.version,
-            step: state.step,
+            epoch: state.epoch,
             blocks: state.blocks.iter().map(|part| part.text.len()).collect(),
         };
         Some(view)

@@ -238,6 +238,11 @@ impl Log {
         self.ask(move |sql| read::tasks(sql, owner.as_ref())).await
     }
 
+    /// All tasks that have not ended, oldest first.
+    pub async fn live_tasks(&self) -> Result<Vec<TaskView>> {
+        self.ask(read::live_tasks).await
+    }
+
     /// The final output of a settled task that has no output log.
     pub async fn task_output(&self, id: &TaskId) -> Result<Option<String>> {
         let id = id.clone();

@@ -210,6 +210,14 @@ impl Processes {
         living(&mut self.target(sessions))
     }
 
+    /// The processes that live now on behalf of one task or call of a session: the plan's `name`.
+    pub fn living_of(&self, session: &SessionId, name: &str) -> Vec<ReceiptProcess> {
+        let end = format!(":{}", plain(name));
+        let live =
+            lock(&self.inner.live).iter().find(|live| live.session == *session && live.marker.ends_with(&end)).cloned();
+        live.map(|live| living(&mut live.target())).unwrap_or_default()
+    }
+
     /// Looks again at these processes and tells of each whether it is gone.
     pub fn look(&self, processes: Vec<ReceiptProcess>) -> Vec<ReceiptProcess> {
         processes.into_iter().map(table::look_again).collect()

@@ -11,9 +11,12 @@ use crate::id::{AgentId, CallId, Owner, SessionId, TaskId};
 use crate::log::{Log, TaskDraft};
 use crate::output::OutputLog;
 use crate::scope::Scope;
+use crate::text::cut;
 use crate::view::TaskView;
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -36,7 +39,14 @@ struct Inner {
     limits: Limits,
     outputs: PathBuf,
     state: Mutex<State>,
+    /// Beats when a started task is known.
+    begun: watch::Sender<u64>,
 }
+
+/// The detail of a task that could not be stopped.
+pub const DID_NOT_STOP: &str = "did not stop";
+/// How long a stop waits for a task that has just been started to be known.
+const BEGIN: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
 struct State {
@@ -55,6 +65,7 @@ struct Attached {
 struct Live {
     id: TaskId,
     owner: Owner,
+    levels: u32,
     cancel: CancellationToken,
     /// The first cause that was given; it decides what the end is called.
     cause: Mutex<Option<Cause>>,
@@ -81,6 +92,8 @@ pub struct Spec {
     pub child: Option<SessionId>,
     /// The tool call that starts it.
     pub call: Option<CallId>,
+    /// How many levels of agents end with it, itself included: each is given its time to stop.
+    pub levels: u32,
 }
 
 /// What a starter is given.
@@ -159,6 +172,10 @@ pub enum Caller {
 pub struct Reading {
     /// What is new since its last read, or the final output.
     pub text: String,
+    /// How many bytes come after it.
+    pub left: u64,
+    /// How many bytes before it are no longer kept.
+    pub dropped: u64,
     /// The task as it stands.
     pub task: TaskView,
 }
@@ -166,7 +183,8 @@ pub struct Reading {
 impl Tasks {
     /// The tasks of the store `log`; output logs stand in `outputs`.
     pub fn new(log: Log, limits: Limits, outputs: PathBuf) -> Self {
-        Self(Arc::new(Inner { log, limits, outputs, state: Mutex::default() }))
+        let begun = watch::channel(0).0;
+        Self(Arc::new(Inner { log, limits, outputs, state: Mutex::default(), begun }))
     }
 
     /// Makes the agent able to own tasks, which run in `scope`, until it is disposed.
@@ -175,12 +193,27 @@ impl Tasks {
         self.state().owners.insert(owner.agent, attached);
     }
 
-    /// Starts a task. `starter` runs exactly once, after everything that can fail; it must only begin the work.
-    pub async fn start(&self, spec: Spec, starter: impl FnOnce(Start) -> Job + Send) -> Result<TaskId> {
+    /// Starts a task. `starter` runs exactly once, after everything that can fail; it must only begin the work. A
+    /// caller that goes away while this runs changes nothing: the start is carried through.
+    pub async fn start(&self, spec: Spec, starter: impl FnOnce(Start) -> Job + Send + 'static) -> Result<TaskId> {
         if spec.label.trim().is_empty() {
             return Err(Error::new(Code::BadRequest, "A background task needs a label. Give a short description."));
         }
-        let place = self.reserve(&spec.owner)?;
+        let (place, scope) = self.reserve(&spec.owner)?;
+        let tasks = self.clone();
+        let started = scope.clone().spawn(async move { tasks.carry_out(spec, starter, place, scope).await });
+        started
+            .await
+            .unwrap_or_else(|error| Err(Error::new(Code::Internal, "The task could not be started.").because(error)))
+    }
+
+    async fn carry_out(
+        &self,
+        spec: Spec,
+        starter: impl FnOnce(Start) -> Job + Send,
+        place: Place,
+        scope: Scope,
+    ) -> Result<TaskId> {
         let draft = TaskDraft {
             owner: spec.owner.session.clone(),
             kind: spec.kind.to_owned(),
@@ -195,35 +228,27 @@ impl Tasks {
         let live = Arc::new(Live {
             id: id.clone(),
             owner: spec.owner.clone(),
+            levels: spec.levels,
             cancel,
             cause: Mutex::default(),
             output: job.output.clone(),
             settled: watch::channel(false).0,
         });
-        let scope = {
+        let closing = {
             let mut state = self.state();
             state.live.insert(id.clone(), live.clone());
-            state.owners.get(&spec.owner.agent).map(|owner| (owner.scope.clone(), owner.closing))
+            state.owners.get(&spec.owner.agent).is_none_or(|owner| owner.closing)
         };
-        let tasks = self.clone();
-        let settle = async move { tasks.settle(live, job, place).await };
-        match scope {
-            Some((scope, closing)) => {
-                scope.spawn(settle);
-                if closing {
-                    self.stop_live(&id, Cause::OwnerEnded, None).await?;
-                }
-            }
-            // The owner went away between the reservation and here: end the work, and wait until it is over.
-            None => {
-                self.stop_live(&id, Cause::OwnerEnded, None).await?;
-                settle.await;
-            }
+        self.0.begun.send_modify(|beat| *beat += 1);
+        let (tasks, rest) = (self.clone(), scope.clone());
+        scope.spawn(async move { tasks.settle(live, job, place, rest).await });
+        if closing {
+            self.stop_live(&id, Cause::OwnerEnded, None).await;
         }
         Ok(id)
     }
 
-    fn reserve(&self, owner: &Owner) -> Result<Place> {
+    fn reserve(&self, owner: &Owner) -> Result<(Place, Scope)> {
         let mut state = self.state();
         let limit = self.0.limits.live_tasks_per_owner;
         let attached = state.owners.get_mut(&owner.agent).filter(|attached| !attached.closing);
@@ -241,29 +266,40 @@ impl Tasks {
             return Err(Error::new(Code::Limit, message));
         }
         attached.places += 1;
-        Ok(Place { tasks: self.clone(), agent: owner.agent })
+        Ok((Place { tasks: self.clone(), agent: owner.agent }, attached.scope.clone()))
     }
 
-    async fn settle(&self, live: Arc<Live>, job: Job, place: Place) {
+    async fn settle(&self, live: Arc<Live>, job: Job, place: Place, scope: Scope) {
         let Job { done, output, after } = job;
-        let done = std::panic::AssertUnwindSafe(done);
-        let bound = self.0.limits.stop_grace() * 2 + CANCEL_MARGIN;
+        let mut done = Box::pin(AssertUnwindSafe(done).catch_unwind());
+        let bound = (self.0.limits.stop_grace() * 2 + CANCEL_MARGIN) * live.levels.max(1);
         let overdue = async {
             live.cancel.cancelled().await;
             tokio::time::sleep(bound).await;
         };
-        let end = tokio::select! {
-            end = futures::FutureExt::catch_unwind(done) => end.ok(),
-            () = overdue => Some(End::failed("did not stop")),
+        let (end, unfinished) = tokio::select! {
+            end = &mut done => (end.unwrap_or_else(|_| End::failed("Coppice met a defect while it ran")), false),
+            () = overdue => (End::failed(DID_NOT_STOP), true),
         };
-        let end = end.unwrap_or_else(|| End::failed("Coppice met a defect while it ran"));
+        let after = if unfinished {
+            // The record does not wait for it any longer, but what it holds is released only when it is over.
+            scope.spawn(async move {
+                drop(done.await);
+                after();
+            });
+            None
+        } else {
+            Some(after)
+        };
         if let Some(output) = output.get() {
             output.finish();
         }
         let cause = *lock(&live.cause);
         let event = self.verdict(&live, end, cause);
         self.record(&live, event).await;
-        after();
+        if let Some(after) = after {
+            after();
+        }
         self.state().live.remove(&live.id);
         drop(place);
         live.settled.send_replace(true);
@@ -276,7 +312,7 @@ impl Tasks {
 
     /// A kill that was asked for outranks how the work itself ended, unless the work could not be stopped.
     fn verdict(&self, live: &Live, end: End, cause: Option<Cause>) -> Event {
-        let stopped = end.detail.as_deref() != Some("did not stop");
+        let stopped = end.detail.as_deref() != Some(DID_NOT_STOP);
         let (status, killed_by) = match cause {
             Some(Cause::Asked(party)) if stopped => (TaskStatus::Killed, Some(party)),
             Some(Cause::OwnerEnded) if stopped => (TaskStatus::Killed, Some(Party::Runtime)),
@@ -289,8 +325,9 @@ impl Tasks {
             Some(Cause::Asked(_)) if stopped => None,
             _ => end.detail,
         };
-        // Its owner ended it, or is no more: nobody is left to be told.
-        let owes_notice = !matches!(cause, Some(Cause::Asked(Party::Owner) | Cause::OwnerEnded));
+        // Its owner ended it, or is no more: nobody is left to be told. That it did not stop is news to anyone.
+        let known = matches!(cause, Some(Cause::Asked(Party::Owner) | Cause::OwnerEnded));
+        let owes_notice = !(known && stopped);
         Event::TaskSettled { task: live.id.clone(), status, detail, killed_by, output: end.output, owes_notice }
     }
 
@@ -316,29 +353,36 @@ impl Tasks {
 
     /// Asks a task to end and answers how it stands. A terminal task answers its status; nothing else happens.
     pub async fn kill(&self, caller: &Caller, id: &TaskId, party: Party, reason: Option<String>) -> Result<TaskView> {
-        let task = self.get(caller, id).await?;
-        if !task.status.is_terminal() {
-            self.stop_live(id, Cause::Asked(party), reason).await?;
+        let mut begun = self.0.begun.subscribe();
+        let deadline = tokio::time::Instant::now() + BEGIN;
+        while !self.get(caller, id).await?.status.is_terminal()
+            && !self.stop_live(id, Cause::Asked(party), reason.clone()).await
+        {
+            // Its start is on record and its work is just beginning: it can be stopped in a moment.
+            if tokio::time::timeout_at(deadline, begun.changed()).await.is_err() {
+                return Err(Error::new(Code::Busy, "It is just starting and cannot be stopped yet. Try again."));
+            }
         }
         self.0.log.task(id).await
     }
 
-    async fn stop_live(&self, id: &TaskId, cause: Cause, reason: Option<String>) -> Result<()> {
-        let Some(live) = self.state().live.get(id).cloned() else { return Ok(()) };
+    /// Tells a live task to end. Answers whether there is such a task. The stop does not wait for its record.
+    async fn stop_live(&self, id: &TaskId, cause: Cause, reason: Option<String>) -> bool {
+        let Some(live) = self.state().live.get(id).cloned() else { return false };
         {
             let mut earlier = lock(&live.cause);
             if earlier.is_some() {
                 // The first cause stands.
-                return Ok(());
+                return true;
             }
             *earlier = Some(cause);
         }
         live.cancel.cancel();
         let stopping = Event::TaskStopping { task: id.clone(), by: cause.party(), reason };
-        match self.0.log.append(&live.owner.session, vec![stopping]).await {
-            Err(error) if error.code() != Code::UnknownSession => Err(error),
-            _ => Ok(()),
+        if let Err(error) = self.0.log.append(&live.owner.session, vec![stopping]).await {
+            tracing::error!(task = %id, %error, "a stop could not be recorded; the task is ended all the same");
         }
+        true
     }
 
     /// One task, if the caller may see it.
@@ -377,32 +421,24 @@ impl Tasks {
         let live = self.state().live.get(id).cloned();
         if let Some(live) = live {
             let mut settled = live.settled.subscribe();
-            // A closed channel means the same: it is over.
+            // The sender lives as long as this wait, so it cannot fail.
             drop(settled.wait_for(|settled| *settled).await);
         }
     }
 
-    /// What the owner's model has not read yet of a task's output, at most `limit` bytes, or its final output.
+    /// What the owner's model has not read yet of a task's output, or its final output: at most `limit` bytes.
     pub async fn read_on(&self, owner: &SessionId, id: &TaskId, limit: usize) -> Result<Reading> {
         let task = self.get(&Caller::Session(owner.clone()), id).await?;
-        let text = match self.output_log(id)? {
-            Some(output) => {
-                let from = self.state().cursors.get(id).copied().unwrap_or(0);
-                let slice = Scope::blocking(move || output.read(from, limit)).await?;
-                self.state().cursors.insert(id.clone(), slice.next);
-                let gap = if slice.dropped > 0 {
-                    format!("[{} bytes are no longer kept]\n", slice.dropped)
-                } else {
-                    String::new()
-                };
-                let more = slice.size.saturating_sub(slice.next);
-                let rest =
-                    if more > 0 { format!("\n[{more} more bytes: call task_output again]") } else { String::new() };
-                format!("{gap}{}{rest}", slice.text)
-            }
-            None => self.0.log.task_output(id).await?.unwrap_or_default(),
+        let Some(output) = self.output_log(id)? else {
+            let text = self.0.log.task_output(id).await?.unwrap_or_default();
+            let shown = cut(&text, limit).to_owned();
+            return Ok(Reading { left: (text.len() - shown.len()) as u64, dropped: 0, text: shown, task });
         };
-        Ok(Reading { text, task })
+        let from = self.state().cursors.get(id).copied().unwrap_or(0);
+        // A byte that is not UTF-8 is read as a character of three.
+        let slice = Scope::blocking(move || output.read(from, limit / 3)).await?;
+        self.state().cursors.insert(id.clone(), slice.next);
+        Ok(Reading { left: slice.size.saturating_sub(slice.next), dropped: slice.dropped, text: slice.text, task })
     }
 
     /// The output log of a task, live or settled; none for a task that has only a final output.
@@ -420,17 +456,9 @@ impl Tasks {
         *lock(&live.cause)
     }
 
-    /// Ids of the tasks that live on behalf of these sessions.
-    pub fn living(&self, owners: &[SessionId]) -> Vec<TaskId> {
-        let state = self.state();
-        let mut ids: Vec<TaskId> = state
-            .live
-            .values()
-            .filter(|live| owners.contains(&live.owner.session))
-            .map(|live| live.id.clone())
-            .collect();
-        ids.sort();
-        ids
+    /// Whether a task of this session lives.
+    pub fn owns_live(&self, owner: &SessionId) -> bool {
+        self.state().live.values().any(|live| live.owner.session == *owner)
     }
 
     /// Ends every task of an agent and waits until all are over. From here on it can start none.
@@ -443,13 +471,11 @@ impl Tasks {
             state.live.values().filter(|live| live.owner == *owner).cloned().collect()
         };
         for live in &live {
-            if let Err(error) = self.stop_live(&live.id, cause, None).await {
-                tracing::error!(task = %live.id, %error, "a stop could not be recorded; the task is ended all the same");
-            }
+            self.stop_live(&live.id, cause, None).await;
         }
         for live in live {
             let mut settled = live.settled.subscribe();
-            // The settlement has a deadline of its own; a closed channel means that it is over.
+            // The settlement has a deadline of its own, and the sender lives as long as this wait.
             drop(settled.wait_for(|settled| *settled).await);
         }
         self.state().owners.remove(&owner.agent);

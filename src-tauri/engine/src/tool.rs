@@ -114,3 +114,20 @@ pub fn arguments<T: DeserializeOwned>(args: Value) -> Result<T, Outcome> {
         ))
     })
 }
+
+/// As many of the last lines as a result may have, with a word about those before.
+pub fn newest(lines: &[String]) -> String {
+    let mut room = MAX_RESULT - 100;
+    let fits = |line: &&String| {
+        let taken = line.len() + 1;
+        let fits = taken <= room;
+        room = room.saturating_sub(taken);
+        fits
+    };
+    let shown = lines.iter().rev().take_while(fits).count();
+    let kept = lines[lines.len() - shown..].join("\n");
+    match lines.len() - shown {
+        0 => kept,
+        older => format!("[{older} older ones are left out]\n{kept}"),
+    }
+}

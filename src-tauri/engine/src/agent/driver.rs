@@ -1,8 +1,9 @@
 //! The driver: owns one live session's state, takes its mail, and carries out what the turn machine says.
 
-use super::{Activation, Agent, Done, Letter, Mail, Place, Role, Shared};
+use super::{Activation, Agent, Done, Drive, Letter, Mail, Place, Role, Shared};
 use crate::error::{Code, Error, Result};
 use crate::event::{Event, Party, Recorded, TurnEnd};
+use crate::id::TaskId;
 use crate::llm::Model;
 use crate::log::Entry;
 use crate::text::plain;
@@ -30,6 +31,8 @@ pub(super) struct Driver {
     pub(super) transcript: Transcript,
     pub(super) role: Role,
     pub(super) inbox: mpsc::UnboundedReceiver<Mail>,
+    /// The message that wakes a child.
+    first: Option<Letter>,
     done: Option<oneshot::Sender<Done>>,
     /// How often in a row it was woken by a notice since a person last spoke.
     wakes: u32,
@@ -41,30 +44,44 @@ impl Driver {
         agent: Arc<Agent>,
         prepared: Prepared,
         inbox: mpsc::UnboundedReceiver<Mail>,
+        first: Option<Letter>,
         done: oneshot::Sender<Done>,
     ) -> Self {
         let Prepared { place, model, transcript, role } = prepared;
-        Self { shared, agent, place, model, transcript, role, inbox, done: Some(done), wakes: 0 }
+        Self { shared, agent, place, model, transcript, role, inbox, first, done: Some(done), wakes: 0 }
     }
 
-    /// Drives the session until its scope is closed: a child for one turn, a root for as many as come.
+    /// Drives the session until its scope is closed.
     pub(super) async fn run(mut self) {
         let scope = self.agent.scope.token().clone();
-        if let Some(activation) = self.role.activation.clone() {
-            let done = self.activation_turn(&activation).await;
-            if let Some(hear) = self.done.take() {
-                // Nobody listens any more when the activation was disposed first.
-                drop(hear.send(done));
-            }
-            // What comes now comes too late; say so until the activation is disposed.
-            while let Some(mail) = next(&mut self.inbox, &scope).await {
-                if let Mail::Message(letter) = mail {
-                    letter.refuse(too_late());
-                }
-            }
+        if let Err(error) = self.catch_up().await {
+            tracing::error!(session = %self.place.session, %error, "a session cannot be read to its end");
             return;
         }
-        while let Some(mail) = next(&mut self.inbox, &scope).await {
+        match self.role.drive.clone() {
+            Drive::Root => self.run_root(&scope).await,
+            Drive::Activation(activation) => {
+                let done = self.activation_turn(&activation).await;
+                if let Some(hear) = self.done.take() {
+                    // Nobody listens any more when the activation was disposed first.
+                    drop(hear.send(done));
+                }
+                self.refuse_mail(&scope, "the turn ended first").await;
+            }
+            Drive::Host => self.refuse_mail(&scope, "it does not run now").await,
+        }
+    }
+
+    /// Folds what was committed between the reading of the log and the moment in which this driver took the session.
+    async fn catch_up(&mut self) -> Result<()> {
+        let session = self.place.session.clone();
+        let missed = self.shared.log.events(&session, self.transcript.last_n(), usize::MAX).await?;
+        self.fold(&missed);
+        Ok(())
+    }
+
+    async fn run_root(&mut self, scope: &CancellationToken) {
+        while let Some(mail) = next(&mut self.inbox, scope).await {
             let mut begin = match mail {
                 Mail::Message(letter) => self.accept_first(letter).await,
                 Mail::Notice => self.may_wake().await,
@@ -73,11 +90,29 @@ impl Driver {
             while let Some(turn) = begin {
                 let (end, _) = self.drive_turn(turn, None).await;
                 woken = end == TurnEnd::Completed;
-                // A notice that came after the last step wakes it again; after a stop or a fault it waits for the
-                // next notice or the person.
-                begin = if woken { self.may_wake().await } else { None };
+                begin = match end {
+                    // A notice that came after the last step wakes it again.
+                    TurnEnd::Completed => self.may_wake().await,
+                    // What was accepted is read, by a turn of its own; that turn's first step reads all of it.
+                    TurnEnd::Failed | TurnEnd::MaxTokens | TurnEnd::Refusal | TurnEnd::Limit
+                        if self.transcript.waiting().next().is_some() =>
+                    {
+                        self.begin().await
+                    }
+                    // After a stop or a fault it waits for the next notice or the person.
+                    _ => None,
+                };
             }
             self.agent.rest(woken && self.budget_left());
+        }
+    }
+
+    /// Says to whatever comes that it is not delivered, until the scope is closed.
+    async fn refuse_mail(&mut self, scope: &CancellationToken, why: &str) {
+        while let Some(mail) = next(&mut self.inbox, scope).await {
+            if let Mail::Message(letter) = mail {
+                letter.refuse(Error::new(Code::NotDelivered, format!("Not sent: {why}.")));
+            }
         }
     }
 
@@ -85,26 +120,39 @@ impl Driver {
     async fn accept_first(&mut self, letter: Letter) -> Option<Turn> {
         if letter.from == Party::Person {
             self.wakes = 0;
+            self.agent.held.store(false, std::sync::atomic::Ordering::Release);
         }
         let turn = self.new_turn();
-        let mut events = vec![Event::MessageAccepted { from: letter.from, text: letter.text.clone(), task: None }];
+        let mut events =
+            vec![Event::MessageAccepted { from: letter.from, text: letter.text.clone(), task: self.task() }];
         if !self.transcript.titled() {
             events.push(Event::Renamed { title: title_of(&letter.text) });
         }
         events.push(turn.started());
         let entry = Entry { session: self.place.session.clone(), key: letter.key.clone(), events };
+        // A stop that comes from here on finds a turn to stop.
+        self.agent.begin_turn(self.stop_token());
         match self.commit(entry).await {
             Ok(Committed::Fresh(n)) => {
-                self.agent.begin_turn(self.stop_token());
                 letter.accept(n);
-                Some(turn)
+                return Some(turn);
             }
-            Ok(Committed::Before(n)) => {
-                letter.accept(n);
-                None
-            }
+            Ok(Committed::Before(n)) => letter.accept(n),
+            Err(error) => letter.refuse(error),
+        }
+        self.agent.end_turn();
+        None
+    }
+
+    /// A turn that reads what waits.
+    async fn begin(&mut self) -> Option<Turn> {
+        let turn = self.new_turn();
+        self.agent.begin_turn(self.stop_token());
+        match self.commit(Entry::new(&self.place.session.clone(), vec![turn.started()])).await {
+            Ok(_) => Some(turn),
             Err(error) => {
-                letter.refuse(error);
+                tracing::error!(session = %self.place.session, %error, "a turn cannot begin; what waits stays owed");
+                self.agent.end_turn();
                 None
             }
         }
@@ -115,23 +163,14 @@ impl Driver {
         if !self.budget_left() {
             return None;
         }
-        let turn = self.new_turn();
-        let begun = async {
-            if self.shared.log.owed(&self.place.session).await?.is_empty() {
-                return Ok(false);
-            }
-            self.commit(Entry::new(&self.place.session.clone(), vec![turn.started()])).await?;
-            Ok::<bool, Error>(true)
-        };
-        match begun.await {
-            Ok(true) => {
+        match self.shared.log.owed(&self.place.session).await {
+            Ok(owed) if owed.is_empty() => None,
+            Ok(_) => {
                 self.wakes += 1;
-                self.agent.begin_turn(self.stop_token());
-                Some(turn)
+                self.begin().await
             }
-            Ok(false) => None,
             Err(error) => {
-                tracing::error!(session = %self.place.session, %error, "it cannot be woken; the notice stays owed");
+                tracing::error!(session = %self.place.session, %error, "owed notices cannot be read; they stay owed");
                 None
             }
         }
@@ -140,31 +179,42 @@ impl Driver {
     /// Whether a notice may wake it once more before the person speaks.
     fn budget_left(&self) -> bool {
         let budget = self.shared.config.limits.wake_budget;
-        self.shared.config.notices.wake && (budget == 0 || self.wakes < budget)
+        let held = self.agent.held.load(std::sync::atomic::Ordering::Acquire);
+        self.shared.config.notices.wake && !held && (budget == 0 || self.wakes < budget)
     }
 
     fn new_turn(&self) -> Turn {
-        let task = self.role.activation.as_ref().and_then(|activation| activation.task.clone());
         let limit = self.shared.config.limits.step_limit;
-        Turn::new(self.transcript.turns() + 1, task, self.transcript.steps(), limit)
+        Turn::new(self.transcript.turns() + 1, self.task(), self.transcript.steps(), limit)
     }
 
     fn stop_token(&self) -> CancellationToken {
-        match &self.role.activation {
-            Some(activation) => activation.cancel.child_token(),
-            None => self.agent.scope.token().child_token(),
+        match &self.role.drive {
+            Drive::Activation(activation) => activation.cancel.child_token(),
+            Drive::Root | Drive::Host => self.agent.scope.token().child_token(),
         }
     }
 
-    /// The one turn of an activation: what waits was accepted before.
-    async fn activation_turn(&mut self, activation: &Activation) -> Done {
-        let before = self.transcript.last_n();
-        let turn = self.new_turn();
-        if let Err(error) = self.commit(Entry::new(&self.place.session.clone(), vec![turn.started()])).await {
-            return Done { end: TurnEnd::Failed, detail: Some(error.message().to_owned()), text: String::new() };
+    /// The activation that it works for.
+    fn task(&self) -> Option<TaskId> {
+        match &self.role.drive {
+            Drive::Activation(activation) => activation.task.clone(),
+            Drive::Root | Drive::Host => None,
         }
+    }
+
+    /// The one turn of an activation. Its first message was accepted before, or comes with it.
+    async fn activation_turn(&mut self, activation: &Activation) -> Done {
         tracing::debug!(session = %self.place.session, task = ?activation.task, "an activation begins");
-        self.agent.begin_turn(self.stop_token());
+        let before = self.transcript.last_n();
+        let turn = match self.first.take() {
+            Some(letter) => self.accept_first(letter).await,
+            None => self.begin().await,
+        };
+        let Some(turn) = turn else {
+            let detail = Some("its turn could not begin".to_owned());
+            return Done { end: TurnEnd::Failed, detail, text: String::new() };
+        };
         let (end, detail) = self.drive_turn(turn, Some(activation)).await;
         Done { end, detail, text: self.transcript.final_text(before) }
     }
@@ -198,7 +248,7 @@ impl Driver {
                 }
                 Effect::Continue if stop.is_cancelled() => Some(self.stopped(Vec::new())),
                 Effect::Continue => Some(self.ready().await?),
-                Effect::Ask => Some(self.ask(turn, stop).await?),
+                Effect::Ask => Some(self.ask(turn, stop).await),
                 Effect::Run(calls) => {
                     effects.extend(self.run_calls(turn, calls, stop).await?);
                     None
@@ -214,9 +264,9 @@ impl Driver {
 
     /// What a stop is told as: who asked for it.
     pub(super) fn stopped(&self, partial: Vec<crate::event::Block>) -> Input {
-        let task = self.role.activation.as_ref().and_then(|activation| activation.task.as_ref());
-        let killer = || task.and_then(|task| self.shared.tasks.cause(task)).map(|cause| cause.below().party());
-        let fallback = if self.role.activation.is_some() { Party::Parent } else { Party::Runtime };
+        let killer = || self.task().and_then(|task| self.shared.tasks.cause(&task)).map(|cause| cause.below().party());
+        let child = matches!(self.role.drive, Drive::Activation(_));
+        let fallback = if child { Party::Parent } else { Party::Runtime };
         let by = self.agent.stopped_by().or_else(killer).unwrap_or(fallback);
         Input::Stopped { by, partial }
     }
@@ -229,7 +279,9 @@ impl Driver {
         let scope = self.agent.scope.token().clone();
         let mut pause = Duration::from_millis(100);
         loop {
-            let mut events = self.transcript.mend(None);
+            // What was on the screen is kept, too.
+            let partial = Some((self.transcript.steps(), self.agent.live.partial()));
+            let mut events = self.transcript.mend(partial);
             events.retain(|event| !matches!(event, Event::TaskSettled { .. }));
             for event in &mut events {
                 if let Event::TurnEnded { end, detail: why, .. } = event {
@@ -244,6 +296,11 @@ impl Driver {
             }
             tokio::select! {
                 () = scope.cancelled() => {}
+                Some(mail) = self.inbox.recv() => {
+                    if let Mail::Message(letter) = mail {
+                        letter.refuse(Error::new(error.code(), error.message()));
+                    }
+                }
                 () = tokio::time::sleep(pause) => pause = (pause * 2).min(Duration::from_secs(5)),
             }
         }
@@ -281,8 +338,7 @@ impl Driver {
         if letter.from == Party::Person {
             self.wakes = 0;
         }
-        let task = self.role.activation.as_ref().and_then(|activation| activation.task.clone());
-        let events = vec![Event::MessageAccepted { from: letter.from, text: letter.text.clone(), task }];
+        let events = vec![Event::MessageAccepted { from: letter.from, text: letter.text.clone(), task: self.task() }];
         let entry = Entry { session: self.place.session.clone(), key: letter.key.clone(), events };
         match self.commit(entry).await {
             Ok(Committed::Fresh(n) | Committed::Before(n)) => letter.accept(n),

@@ -11,6 +11,7 @@ use crate::tool::{Call, Outcome, Tool};
 use crate::turn::{CallRequest, Effect, Input, Turn};
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,7 +25,7 @@ const CALL_MARGIN: Duration = Duration::from_secs(10);
 
 impl Driver {
     /// Asks the model with the folded history.
-    pub(super) async fn ask(&mut self, turn: &Turn, stop: &CancellationToken) -> Result<Input> {
+    pub(super) async fn ask(&mut self, turn: &Turn, stop: &CancellationToken) -> Input {
         let request = self.request();
         let live = self.agent.live.clone();
         live.begin(turn.step());
@@ -38,28 +39,38 @@ impl Driver {
         loop {
             tokio::select! {
                 biased;
-                () = stop.cancelled() => return Ok(self.stopped(live.partial())),
+                () = stop.cancelled() => return self.stopped(live.partial()),
                 reply = &mut asking => {
-                    while let Ok((reason, waited_ms)) = retries.try_recv() {
-                        self.record(vec![Event::ModelRetried { step: turn.step(), reason, waited_ms }]).await?;
+                    while let Ok(retry) = retries.try_recv() {
+                        self.note_retry(turn, retry).await;
                     }
-                    return Ok(match reply {
+                    return match reply {
                         Ok(reply) => Input::Replied(reply),
                         Err(failure) => Input::ModelFailed { failure, partial: live.partial() },
-                    });
+                    };
                 }
                 Some(mail) = self.inbox.recv() => self.take(mail).await,
-                Some((reason, waited_ms)) = retries.recv() => {
-                    self.record(vec![Event::ModelRetried { step: turn.step(), reason, waited_ms }]).await?;
-                }
+                Some(retry) = retries.recv() => self.note_retry(turn, retry).await,
                 _ = tick.tick() => {
                     let partial = live.partial();
                     if !partial.is_empty() && partial != kept {
-                        self.shared.log.checkpoint(&self.place.session, turn.step(), partial.clone()).await?;
+                        let kept_now = self.shared.log.checkpoint(&self.place.session, turn.step(), partial.clone()).await;
+                        // The reply itself is worth more than its checkpoint: it goes on.
+                        if let Err(error) = kept_now {
+                            tracing::warn!(session = %self.place.session, %error, "partial text cannot be kept");
+                        }
                         kept = partial;
                     }
                 }
             }
+        }
+    }
+
+    /// Notes that the model was asked again. A note that cannot be written does not spoil the reply.
+    async fn note_retry(&mut self, turn: &Turn, (reason, waited_ms): (String, i64)) {
+        let retried = Event::ModelRetried { step: turn.step(), reason, waited_ms };
+        if let Err(error) = self.record(vec![retried]).await {
+            tracing::warn!(session = %self.place.session, %error, "a retry cannot be noted");
         }
     }
 
@@ -124,17 +135,23 @@ impl Driver {
         };
         tokio::pin!(overdue);
         let mut effects = Vec::new();
+        let mut given_up = VecDeque::new();
         while !open.is_empty() {
-            let (call, outcome, ms) = tokio::select! {
-                biased;
-                Some(end) = ends.recv() => end,
-                Some(mail) = self.inbox.recv() => {
-                    self.take(mail).await;
-                    continue;
-                }
-                () = &mut overdue => {
-                    let Some(call) = open.last().cloned() else { break };
-                    (call, Outcome::fail("It was told to stop and did not; Coppice no longer waits for it."), 0)
+            let (call, outcome, ms) = if let Some(end) = given_up.pop_front() {
+                end
+            } else {
+                tokio::select! {
+                    biased;
+                    Some(end) = ends.recv() => end,
+                    Some(mail) = self.inbox.recv() => {
+                        self.take(mail).await;
+                        continue;
+                    }
+                    () = &mut overdue => {
+                        let gone = "It was told to stop and did not; Coppice no longer waits for it.";
+                        given_up.extend(open.iter().map(|call| (call.clone(), Outcome::fail(gone), 0)));
+                        continue;
+                    }
                 }
             };
             open.retain(|other| *other != call);

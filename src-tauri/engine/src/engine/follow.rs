@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::event::{Event, Recorded};
 use crate::id::{SessionId, TaskId};
 use crate::live::Seen;
+use crate::task::lock;
 use crate::view::Frame;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,6 +15,8 @@ use tokio::time::Instant;
 
 /// The shortest time between two frames of one subscriber.
 pub const FRAME: Duration = Duration::from_millis(33);
+/// How long a follower waits after the store could not be read.
+const PAUSE: Duration = Duration::from_secs(1);
 /// How many events one frame tells at most; what is left comes with the next.
 const BATCH: usize = 2_000;
 
@@ -23,7 +26,8 @@ pub struct Follow {
     session: Option<SessionId>,
     cursor: i64,
     seen: Seen,
-    known: BTreeSet<SessionId>,
+    /// How many deletions it was told.
+    deleted: usize,
     log: watch::Receiver<i64>,
     pulse: watch::Receiver<u64>,
     last: Option<Instant>,
@@ -34,8 +38,9 @@ impl Follow {
         let log = inner.log.watch();
         let pulse = inner.pulse.subscribe();
         let cursor = after.unwrap_or_else(|| *log.borrow());
-        let known = inner.log.sessions(None).await?.into_iter().map(|session| session.id).collect();
-        Ok(Self { inner, session, cursor, seen: Seen::default(), known, log, pulse, last: None })
+        // Who comes back may have missed any of them.
+        let deleted = if after.is_some() { 0 } else { lock(&inner.deleted).len() };
+        Ok(Self { inner, session, cursor, seen: Seen::default(), deleted, log, pulse, last: None })
     }
 
     /// The log position that it stands at.
@@ -51,6 +56,7 @@ impl Follow {
                 tokio::time::sleep_until(last + FRAME).await;
             }
             self.pulse.mark_unchanged();
+            self.log.mark_unchanged();
             match self.frame().await {
                 Ok(Some(frame)) => {
                     self.last = Some(Instant::now());
@@ -58,13 +64,14 @@ impl Follow {
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    self.last = Some(Instant::now());
-                    return (!self.inner.scope.token().is_cancelled()).then_some(Err(error));
+                    // A store that cannot be read now is asked again, but not thirty times a second.
+                    self.last = Some(Instant::now() + PAUSE);
+                    return (!self.inner.closed.is_cancelled()).then_some(Err(error));
                 }
             }
-            let cursor = self.cursor;
             let open = tokio::select! {
-                moved = self.log.wait_for(|seq| *seq > cursor) => moved.is_ok(),
+                // Deletions wake it too, without a new position.
+                moved = self.log.changed() => moved.is_ok(),
                 beat = self.pulse.changed(), if self.session.is_some() => beat.is_ok(),
                 () = self.inner.closed.cancelled() => false,
             };
@@ -84,8 +91,11 @@ impl Follow {
         if let Some(agent) = self.session.as_ref().and_then(|session| self.inner.agents.get(session)) {
             frame.live = agent.live.since(&mut self.seen);
         }
-        let removed = self.inner.removed_since(&mut self.known, &frame);
-        frame.removed = removed;
+        {
+            let deleted = lock(&self.inner.deleted);
+            frame.removed = deleted.get(self.deleted..).unwrap_or_default().to_vec();
+            self.deleted = deleted.len();
+        }
         let empty = events.is_empty() && frame.live.is_none() && frame.removed.is_empty();
         Ok((!empty).then_some(frame))
     }
@@ -118,7 +128,6 @@ impl Follow {
             }
         }
         frame.sessions = self.inner.sessions_with_ancestors(&touched).await?;
-        self.known.extend(frame.sessions.iter().map(|session| session.id.clone()));
         if let Some(session) = &self.session {
             frame.rows = self.inner.rows_of(session, &rows).await?;
         }

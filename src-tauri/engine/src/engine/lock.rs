@@ -37,12 +37,11 @@ impl FolderLock {
             }
             Err(TryLockError::Error(error)) => return Err(cannot(error)),
         }
-        let note = || -> std::io::Result<()> {
+        let mut note = || -> std::io::Result<()> {
             file.set_len(0)?;
             file.rewind()?;
             write!(file, "{}", std::process::id())
         };
-        let mut note = note;
         note().map_err(cannot)?;
         Ok(Self(file))
     }

@@ -24,6 +24,7 @@ use crate::tool::{Tool, background::BackgroundCommands};
 use crate::transcript::Transcript;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -97,6 +98,7 @@ impl Engine {
             leftovers,
             keys: Mutex::default(),
             deleted: Mutex::default(),
+            closing: AtomicBool::new(false),
             lock: Mutex::new(Some(lock)),
         })))
     }
@@ -149,7 +151,12 @@ async fn mend(log: &Log) -> Result<()> {
 }
 
 fn make_folder(data: &Path) -> Result<std::path::PathBuf> {
-    let made = std::fs::create_dir_all(data).and_then(|()| data.canonicalize());
+    // What agents put out and what people write is nobody else's to read.
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    let made = builder.create(data).and_then(|()| data.canonicalize());
     made.map_err(|error| {
         let message = format!(
             "The data folder {} cannot be made ({error}). Give write permission, or choose another with --data.",

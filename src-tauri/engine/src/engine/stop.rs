@@ -3,9 +3,9 @@
 use super::{Engine, Inner, Target};
 use crate::agent::Agent;
 use crate::error::{Code, Error, Result};
-use crate::event::{Event, Party, Receipt, ReceiptItem};
+use crate::event::{Event, Party, Receipt, ReceiptItem, ReceiptProcess};
 use crate::id::{SessionId, TaskId};
-use crate::task::Caller;
+use crate::task::{Caller, DID_NOT_STOP};
 use crate::view::{SessionState, SessionView, TaskView};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 
 /// How long a stop waits for what it asked to end, on top of the polite and the forced stop of each part.
 const STOP_MARGIN: Duration = Duration::from_secs(30);
+
+/// How often a stop looks again for what was started while it ran.
+const ROUNDS: usize = 3;
 
 /// What a stop will end.
 struct Plan {
@@ -23,6 +26,10 @@ struct Plan {
     tasks: Vec<TaskId>,
     /// The sessions whose processes end.
     sessions: Vec<SessionId>,
+    /// The one command that ends, by its session and task, when it is only that.
+    command: Option<(SessionId, TaskId)>,
+    /// Whether only the turn of a root ends, and what it started lives on.
+    only_turn: bool,
 }
 
 impl Engine {
@@ -32,26 +39,72 @@ impl Engine {
 
     pub(super) async fn carry_out(&self, target: &Target, reason: Option<String>) -> Result<Receipt> {
         let began = Instant::now();
-        let plan = self.plan(target).await?;
         let inner = &self.0;
-        let mut receipt = plan.receipt;
-        if receipt.ended.is_empty() {
-            return Ok(receipt);
+        let mut plan = self.plan(target).await?;
+        if plan.receipt.ended.is_empty() {
+            return Ok(plan.receipt);
         }
-        let before = inner.processes.living(&plan.sessions);
+        let mut receipt = std::mem::take(&mut plan.receipt);
+        let keepers = plan.keepers.clone();
+        let sessions = plan.sessions.clone();
+        let deadline = tokio::time::Instant::now() + inner.config.limits.stop_grace() * 2 + STOP_MARGIN;
+        let mut before = Vec::new();
+        for round in 0..ROUNDS {
+            if round > 0 {
+                // What a turn started while it was being stopped ends too.
+                plan = self.plan(target).await?;
+                receipt.ended.append(&mut plan.receipt.ended.clone());
+                if plan.receipt.ended.is_empty() {
+                    break;
+                }
+            }
+            before.extend(plan.processes(inner));
+            self.end(&plan, &reason, deadline, &mut receipt).await;
+        }
+        if matches!(target, Target::Branch(_) | Target::Everything) {
+            inner.processes.end_all(&sessions, inner.config.limits.stop_grace()).await;
+        }
+        receipt.processes = inner.processes.look(before);
+        if matches!(target, Target::Turn(_)) && plan.only_turn {
+            // Its commands in the background live on; what is gone was ended by this.
+            receipt.processes.retain(|process| process.gone);
+        }
+        for process in receipt.processes.iter().filter(|process| !process.gone) {
+            receipt.unconfirmed.push(format!("Process {} still lives.", process.pid));
+        }
+        receipt.ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
+        for keeper in &keepers {
+            if let Err(error) = inner.log.append(keeper, vec![Event::Stopped { receipt: receipt.clone() }]).await {
+                // What was stopped is stopped; the receipt is answered all the same.
+                tracing::error!(session = %keeper, %error, "a receipt cannot be kept");
+            }
+        }
+        Ok(receipt)
+    }
+
+    /// Ends what the plan names and waits for it. What goes wrong is told in the receipt and stops nothing else.
+    async fn end(&self, plan: &Plan, reason: &Option<String>, deadline: tokio::time::Instant, receipt: &mut Receipt) {
+        let inner = &self.0;
+        if !plan.only_turn {
+            // What is told of these ends must not start the branch again.
+            for agent in plan.sessions.iter().filter_map(|session| inner.agents.get(session)) {
+                agent.hold();
+            }
+        }
         for agent in &plan.turns {
             agent.stop_turn(Party::Person);
         }
         for task in &plan.tasks {
-            inner.tasks.kill(&Caller::Person, task, Party::Person, reason.clone()).await?;
+            if let Err(error) = inner.tasks.kill(&Caller::Person, task, Party::Person, reason.clone()).await {
+                receipt.unconfirmed.push(format!("{task}: {}", error.message()));
+            }
         }
-        let bound = inner.config.limits.stop_grace() * 2 + STOP_MARGIN;
-        let deadline = tokio::time::Instant::now() + bound;
         for task in &plan.tasks {
             let left = deadline.saturating_duration_since(tokio::time::Instant::now());
-            let task = inner.tasks.wait(&Caller::Person, task, left).await?;
-            if !task.status.is_terminal() || task.detail.as_deref() == Some("did not stop") {
-                receipt.unconfirmed.push(format!("{} did not stop within {} s.", task.label, bound.as_secs()));
+            match inner.tasks.wait(&Caller::Person, task, left).await {
+                Ok(task) if task.status.is_terminal() && task.detail.as_deref() != Some(DID_NOT_STOP) => {}
+                Ok(task) => receipt.unconfirmed.push(format!("{} did not stop in time.", task.label)),
+                Err(error) => receipt.unconfirmed.push(format!("{task}: {}", error.message())),
             }
         }
         for agent in &plan.turns {
@@ -59,22 +112,6 @@ impl Engine {
                 receipt.unconfirmed.push(format!("The turn of {} did not end.", agent.owner.session));
             }
         }
-        if !matches!(target, Target::Turn(_) | Target::Task(_)) {
-            inner.processes.end_all(&plan.sessions, inner.config.limits.stop_grace()).await;
-        }
-        receipt.processes = match target {
-            // The children of a turn that is stopped live on; only what is gone was ended by it.
-            Target::Turn(_) => inner.processes.look(before).into_iter().filter(|process| process.gone).collect(),
-            _ => inner.processes.look(before),
-        };
-        for process in receipt.processes.iter().filter(|process| !process.gone) {
-            receipt.unconfirmed.push(format!("Process {} still lives.", process.pid));
-        }
-        receipt.ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
-        for keeper in &plan.keepers {
-            inner.log.append(keeper, vec![Event::Stopped { receipt: receipt.clone() }]).await?;
-        }
-        Ok(receipt)
     }
 
     async fn plan(&self, target: &Target) -> Result<Plan> {
@@ -87,24 +124,20 @@ impl Engine {
         match target {
             Target::Turn(id) => {
                 let session = find(id)?;
+                // A child's turn is all of its activation: what it started ends with it, and is said to.
+                if live.iter().any(|task| task.child.as_ref() == Some(id)) {
+                    let mut plan = self.plan_branch(&sessions, &live, session);
+                    plan.receipt.what = "turn".to_owned();
+                    return Ok(plan);
+                }
                 let mut plan = Plan::new("turn", &session.title, vec![id.clone()]);
+                plan.only_turn = true;
                 plan.end_turn(&self.0, session, "turn");
                 plan.receipt.kept = items(&sessions, &live, &below(&sessions, id));
                 plan.receipt.kept.retain(|item| item.id != id.as_str());
                 Ok(plan)
             }
-            Target::Branch(id) => {
-                let session = find(id)?;
-                let branch = below(&sessions, id);
-                let mut plan = Plan::new("branch", &session.title, branch.iter().cloned().collect());
-                plan.end_branch(&self.0, &sessions, &live, session, &branch);
-                let root = session.root.clone();
-                let tree = below(&sessions, &root);
-                let others: BTreeSet<SessionId> = tree.difference(&branch).cloned().collect();
-                plan.receipt.kept = items(&sessions, &live, &others);
-                plan.receipt.kept.retain(|item| item.kind != "turn");
-                Ok(plan)
-            }
+            Target::Branch(id) => Ok(self.plan_branch(&sessions, &live, find(id)?)),
             Target::Task(id) => {
                 let task = self.0.log.task(id).await?;
                 let branch = task.child.as_ref().map(|child| below(&sessions, child)).unwrap_or_default();
@@ -114,13 +147,11 @@ impl Engine {
                     return Ok(plan);
                 }
                 plan.tasks.push(task.id.clone());
-                match &task.child {
-                    Some(child) => {
-                        let session = find(child)?;
-                        plan.end_branch(&self.0, &sessions, &live, session, &branch);
-                    }
+                match task.child.as_ref().and_then(|child| find(child).ok()) {
+                    Some(session) => plan.end_branch(&self.0, &sessions, &live, session, &branch),
+                    // A command, or a child that is about to begin.
                     None => {
-                        plan.sessions = vec![task.owner.clone()];
+                        plan.command = Some((task.owner.clone(), task.id.clone()));
                         plan.receipt.ended.push(item("task", id.as_str(), &task.label));
                     }
                 }
@@ -142,6 +173,18 @@ impl Engine {
             }
         }
     }
+
+    fn plan_branch(&self, sessions: &[SessionView], live: &[&TaskView], session: &SessionView) -> Plan {
+        let branch = below(sessions, &session.id);
+        let mut plan = Plan::new("branch", &session.title, branch.iter().cloned().collect());
+        plan.keepers = vec![session.id.clone()];
+        plan.end_branch(&self.0, sessions, live, session, &branch);
+        let tree = below(sessions, &session.root);
+        let others: BTreeSet<SessionId> = tree.difference(&branch).cloned().collect();
+        plan.receipt.kept = items(sessions, live, &others);
+        plan.receipt.kept.retain(|item| item.kind != "turn");
+        plan
+    }
 }
 
 impl Plan {
@@ -154,6 +197,16 @@ impl Plan {
             turns: Vec::new(),
             tasks: Vec::new(),
             sessions,
+            command: None,
+            only_turn: false,
+        }
+    }
+
+    /// The processes that are to end.
+    fn processes(&self, inner: &Inner) -> Vec<ReceiptProcess> {
+        match &self.command {
+            Some((session, task)) => inner.processes.living_of(session, task.as_str()),
+            None => inner.processes.living(&self.sessions),
         }
     }
 
@@ -175,7 +228,6 @@ impl Plan {
         top: &SessionView,
         branch: &BTreeSet<SessionId>,
     ) {
-        self.keepers = vec![top.id.clone()];
         let activation = live.iter().find(|task| task.child.as_ref() == Some(&top.id));
         match activation {
             Some(task) => {

@@ -40,7 +40,6 @@ fn opened(recorded: &Recorded) -> Option<Session> {
     let Event::SessionOpened { parent, root, depth, title, label, provider, model, mode, cwd } = &recorded.event else {
         return None;
     };
-    let state = if parent.is_none() { SessionState::Idle } else { SessionState::Starting };
     let view = SessionView {
         id: recorded.session.clone(),
         parent: parent.clone(),
@@ -52,7 +51,7 @@ fn opened(recorded: &Recorded) -> Option<Session> {
         model: model.clone(),
         mode: *mode,
         cwd: cwd.clone(),
-        state,
+        state: SessionState::Idle,
         detail: String::new(),
         live_below: 0,
         needs_you: 0,

@@ -62,6 +62,7 @@ impl Readers {
 
     /// Lets go of the connections that are not in use.
     pub(super) fn release(&self) {
+        self.places.close();
         self.idle().clear();
     }
 
@@ -269,6 +270,11 @@ pub(super) fn tasks(sql: &Connection, owner: Option<&SessionId>) -> Result<Vec<T
         None => sql.prepare_cached(&all)?.query_and_then([], task_view)?.collect(),
         Some(owner) => sql.prepare_cached(&owned)?.query_and_then([owner.as_str()], task_view)?.collect(),
     }
+}
+
+pub(super) fn live_tasks(sql: &Connection) -> Result<Vec<TaskView>, Fault> {
+    let live = format!("SELECT {TASK} FROM task WHERE settled IS NULL ORDER BY seq");
+    sql.prepare_cached(&live)?.query_and_then([], task_view)?.collect()
 }
 
 pub(super) fn task_output(sql: &Connection, id: &TaskId) -> Result<Option<String>, Fault> {

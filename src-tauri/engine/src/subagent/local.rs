@@ -1,7 +1,7 @@
 //! Children inside this process: a session of their own, driven by an agent for one turn at a time.
 
 use super::{Message, Provider, Resume, Resumes, Run, Start};
-use crate::agent::{Activation, Agent, Agents, Done, Role};
+use crate::agent::{Activation, Agent, Agents, Done, Drive, Letter, Role};
 use crate::error::{Code, Error, Result};
 use crate::event::{Descriptor, Event, Party, TurnEnd};
 use crate::id::{SessionId, TaskId};
@@ -30,13 +30,14 @@ impl Spawn {
         descriptor: &Descriptor,
         task: Option<TaskId>,
         cancel: CancellationToken,
-    ) -> Result<Arc<dyn Run>> {
+        first: Option<Letter>,
+    ) -> Result<Arc<LocalRun>> {
         let role = Role {
             persona: descriptor.persona.clone(),
             tools: descriptor.tools.clone(),
-            activation: Some(Activation { task, cancel }),
+            drive: Drive::Activation(Activation { task, cancel }),
         };
-        let (agent, done) = self.agents.activate(child, role).await?;
+        let (agent, done) = self.agents.activate(child, role, first).await?;
         Ok(Arc::new(LocalRun { agents: self.agents.clone(), agent, done: Mutex::new(Some(done)) }))
     }
 }
@@ -66,7 +67,7 @@ impl Provider for Spawn {
         let asked = Event::MessageAccepted { from: Party::Parent, text: prompt, task: task.clone() };
         let events = vec![opened, Event::Described(descriptor.clone()), asked];
         self.log.write(vec![Entry::new(&child, events)]).await?;
-        self.activate(&child, &descriptor, task, cancel).await
+        Ok(self.activate(&child, &descriptor, task, cancel, None).await?)
     }
 
     fn resumes(&self) -> Option<&dyn Resumes> {
@@ -78,10 +79,16 @@ impl Provider for Spawn {
 impl Resumes for Spawn {
     async fn resume(&self, resume: Resume) -> Result<Arc<dyn Run>> {
         let Resume { child, descriptor, message, task, cancel } = resume;
-        let asked = Event::MessageAccepted { from: message.from, text: message.text, task: Some(task.clone()) };
-        let entry = Entry { session: child.clone(), key: message.key, events: vec![asked] };
-        self.log.write(vec![entry]).await?;
-        self.activate(&child, &descriptor, Some(task), cancel).await
+        let (letter, accepted) = Letter::new(message.from, message.text, message.key);
+        let run = self.activate(&child, &descriptor, Some(task), cancel, Some(letter)).await?;
+        let ended = || Error::new(Code::NotDelivered, "it ended before it could read the message");
+        match accepted.await.map_err(|_| ended()).flatten() {
+            Ok(_) => Ok(run),
+            Err(error) => {
+                run.dispose(Cause::OwnerEnded).await;
+                Err(error)
+            }
+        }
     }
 }
 

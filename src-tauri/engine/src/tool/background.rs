@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::event::TaskStatus;
 use crate::id::TaskId;
 use crate::process::{Plan, Processes};
-use crate::task::{End, Job, Spec, Start, Tasks};
+use crate::task::{DID_NOT_STOP, End, Job, Spec, Start, Tasks};
 use async_trait::async_trait;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -31,7 +31,14 @@ impl BackgroundCommands {
 #[async_trait]
 impl StartBackground for BackgroundCommands {
     async fn start(&self, call: &Call, plan: Plan, label: String) -> Result<TaskId> {
-        let spec = Spec { owner: call.owner.clone(), kind: "bash", label, child: None, call: Some(call.id.clone()) };
+        let spec = Spec {
+            owner: call.owner.clone(),
+            kind: "bash",
+            label,
+            child: None,
+            call: Some(call.id.clone()),
+            levels: 1,
+        };
         let (processes, grace) = (self.processes.clone(), self.grace);
         let starter = move |start: Start| {
             let output = Arc::new(OnceLock::new());
@@ -57,7 +64,7 @@ impl StartBackground for BackgroundCommands {
 fn end_of(end: background::BackgroundEnd) -> End {
     let alive = end.ended.as_ref().map_or(0, |ended| ended.processes.iter().filter(|process| !process.gone).count());
     if alive > 0 {
-        return End::failed("did not stop");
+        return End::failed(DID_NOT_STOP);
     }
     let (status, detail) = match end.exit {
         Some(exit) => match (exit.code, exit.signal) {

@@ -4,6 +4,7 @@ pub mod background;
 pub mod terminal;
 
 use crate::error::Result;
+use crate::event::Mode;
 use crate::event::ReceiptProcess;
 use crate::id::TaskId;
 use crate::llm::ToolSpec;
@@ -206,6 +207,9 @@ impl Tool for Bash {
             Ok(args) => args,
             Err(refusal) => return refusal,
         };
+        if call.mode == Mode::ReadOnly {
+            return Outcome::fail("This session may only look (read-only): it runs no commands. Nothing was started.");
+        }
         if args.command.trim().is_empty() {
             return Outcome::fail("The command is empty. Give the command to run.");
         }

@@ -1,6 +1,6 @@
 //! The tools by which a model talks to its children.
 
-use super::{Call, MAX_RESULT, Outcome, Tool, arguments};
+use super::{Call, Outcome, Tool, arguments, newest};
 use crate::control::Control;
 use crate::error::Result;
 use crate::event::{Party, Route};
@@ -8,7 +8,6 @@ use crate::id::SessionId;
 use crate::llm::ToolSpec;
 use crate::log::Log;
 use crate::subagent::Message;
-use crate::text::cut;
 use crate::view::SessionState;
 use async_trait::async_trait;
 use serde::Deserialize;
@@ -78,7 +77,7 @@ impl Tool for ListAgents {
     async fn run(&self, call: &Call, _args: Value) -> Outcome {
         match self.lines(&call.owner.session).await {
             Ok(lines) if lines.is_empty() => Outcome::ok("You have no children."),
-            Ok(lines) => Outcome::ok(cut(&lines.join("\n"), MAX_RESULT)),
+            Ok(lines) => Outcome::ok(newest(&lines)),
             Err(error) => Outcome::fail(error.message()),
         }
     }

@@ -5,6 +5,7 @@ use crate::agent::Done;
 use crate::config::SubagentConfig;
 use crate::control::{Control, Delegation};
 use crate::event::TurnEnd;
+use crate::id::SessionId;
 use crate::llm::ToolSpec;
 use crate::text::cut;
 use async_trait::async_trait;
@@ -12,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// The longest text of a child that a foreground call answers with, in bytes.
-const MAX_FINAL: usize = super::MAX_RESULT;
+const MAX_FINAL: usize = super::MAX_RESULT - 8 * 1024;
 
 /// Delegates a piece of work to a child.
 pub struct Subagent {
@@ -93,26 +94,30 @@ impl Tool for Subagent {
             };
         }
         match self.control.run_foreground(&self.instance, ask, call.cancel.clone()).await {
-            Ok((child, done)) => answer(done).with(json!({ "child": child })),
+            Ok((child, done)) => answer(&child, done).with(json!({ "child": child })),
             Err(error) => Outcome::fail(error.message()),
         }
     }
 }
 
 /// What a foreground call answers: the final text only for a plain completion; every other end is an error with its
-/// reason and what was said until then.
-fn answer(done: Done) -> Outcome {
+/// reason and what was said until then. The child can be asked for more in both cases.
+fn answer(child: &SessionId, done: Done) -> Outcome {
     let text = cut(&done.text, MAX_FINAL);
-    let how = match done.end {
-        TurnEnd::Completed => return Outcome::ok(text),
-        TurnEnd::Stopped => "was stopped",
-        TurnEnd::Failed => "failed",
-        TurnEnd::MaxTokens => "reached its output limit",
-        TurnEnd::Refusal => "was refused by its model",
-        TurnEnd::Limit => "was ended by a limit",
-        TurnEnd::Interrupted => "was interrupted",
+    let left = match done.text.len() - text.len() {
+        0 => String::new(),
+        bytes => format!("\n[{bytes} more bytes are left out: ask the child {child} for them by send_message]"),
     };
-    let why = done.detail.map(|detail| format!(" ({})", cut(&detail, 4 * 1024))).unwrap_or_default();
-    let said = if text.is_empty() { String::new() } else { format!("\nWhat it had said:\n{text}") };
-    Outcome::fail(format!("The child {how}{why}.{said}"))
+    let (how, why) = match done.end {
+        TurnEnd::Completed => return Outcome::ok(format!("{text}{left}")),
+        TurnEnd::Stopped => ("was stopped", None),
+        TurnEnd::Failed => ("failed", done.detail),
+        TurnEnd::MaxTokens => ("reached its output limit", None),
+        TurnEnd::Refusal => ("was refused by its model", None),
+        TurnEnd::Limit => ("was ended by a limit", done.detail),
+        TurnEnd::Interrupted => ("was interrupted", None),
+    };
+    let why = why.map(|why| format!(" ({})", cut(&why, 4 * 1024))).unwrap_or_default();
+    let said = if text.is_empty() { String::new() } else { format!("\nWhat it had said:\n{text}{left}") };
+    Outcome::fail(format!("The child {how}{why}. send_message to {child} goes on with it.{said}"))
 }

@@ -1,13 +1,12 @@
 //! The tools by which a model collects, lists and ends its background tasks.
 
-use super::{Call, MAX_RESULT, Outcome, Tool, arguments};
+use super::{Call, MAX_RESULT, Outcome, Tool, arguments, newest};
 use crate::error::Error;
 use crate::event::{Event, Party};
 use crate::id::TaskId;
 use crate::llm::ToolSpec;
 use crate::prompt;
 use crate::task::{Caller, DEFAULT_WAIT, MAX_WAIT, Tasks};
-use crate::text::cut;
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -80,13 +79,22 @@ impl Tool for TaskOutput {
         };
         match read.await {
             Ok(reading) => {
-                let status = format!("[{}: {}]", reading.task.id, prompt::status(&reading.task));
-                let shown = cut(&reading.text, MAX_RESULT - 1024);
-                let cut_note = match reading.text.len() - shown.len() {
-                    0 => String::new(),
-                    more => format!("\n[{more} more bytes are left out; send_message can ask the child for a part]"),
-                };
-                let text = if shown.trim().is_empty() { status } else { format!("{shown}{cut_note}\n{status}") };
+                let mut parts = Vec::new();
+                if reading.dropped > 0 {
+                    parts.push(format!("[{} bytes before this are no longer kept]", reading.dropped));
+                }
+                if !reading.text.trim().is_empty() {
+                    parts.push(reading.text);
+                }
+                match (reading.left, &reading.task.child) {
+                    (0, _) => {}
+                    (left, Some(child)) => parts.push(format!(
+                        "[{left} more bytes are left out: ask the child {child} for them by send_message]"
+                    )),
+                    (left, None) => parts.push(format!("[{left} more bytes: call task_output again]")),
+                }
+                parts.push(format!("[{}: {}]", reading.task.id, prompt::status(&reading.task)));
+                let text = parts.join("\n");
                 let mut outcome =
                     Outcome::ok(text).with(json!({ "task": reading.task.id, "status": reading.task.status }));
                 if reading.task.status.is_terminal() {
@@ -118,7 +126,7 @@ impl Tool for TaskList {
                     format!("{}  {}  {}  {:?}{child}", task.id, task.kind, prompt::status(task), task.label)
                 };
                 let lines: Vec<String> = tasks.iter().map(line).collect();
-                Outcome::ok(cut(&lines.join("\n"), MAX_RESULT))
+                Outcome::ok(newest(&lines))
             }
             Err(error) => failed(&error),
         }
