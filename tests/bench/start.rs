@@ -12,7 +12,7 @@ const ROUNDS: usize = 15;
 
 pub fn run() {
     let place = Place::new(json!({ "sessions": {} }));
-    stock::fill(&place.data());
+    tokio::runtime::Runtime::new().unwrap().block_on(stock::fill(&place.data()));
     let file = place.data().join(coppice_engine::log::Log::FILE);
     let mut reference = Vec::new();
     let here = Sample::of(ROUNDS, |_| {

@@ -13,17 +13,15 @@ pub const SESSIONS: usize = ROOTS * (1 + CHILDREN);
 pub const EVENTS: usize = 10_000;
 
 /// Fills a data folder that is not there yet.
-pub fn fill(data: &Path) {
-    tokio::runtime::Runtime::new().unwrap().block_on(async {
-        let env = Env::system();
-        let log = Log::open(data, &env).unwrap();
-        for number in 0..ROOTS {
-            tree(&log, &env, number).await;
-        }
-        assert_eq!(log.sessions(None).await.unwrap().len(), SESSIONS);
-        assert_eq!(*log.watch().borrow(), EVENTS as i64);
-        log.close().await.unwrap();
-    });
+pub async fn fill(data: &Path) {
+    let env = Env::system();
+    let log = Log::open(data, &env).unwrap();
+    for number in 0..ROOTS {
+        tree(&log, &env, number).await;
+    }
+    assert_eq!(log.sessions(None).await.unwrap().len(), SESSIONS);
+    assert_eq!(*log.watch().borrow(), EVENTS as i64);
+    log.close().await.unwrap();
 }
 
 async fn tree(log: &Log, env: &Env, number: usize) {

@@ -3,7 +3,7 @@
 
 use crate::measure::{Line, Memory, Process, Sample, memory, ms, rest};
 use crate::stock;
-use crate::support::desk::Desk;
+use crate::support::desk::{Desk, listens};
 use crate::support::{PATIENCE, Place, until};
 use fantoccini::{Client, ClientBuilder};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ pub fn run() {
 async fn measure() {
     let desk = Desk::new(true).await;
     let (stocked, empty) = (Place::new(json!({ "sessions": {} })), Place::new(json!({ "sessions": {} })));
-    stock::fill(&stocked.data());
+    stock::fill(&stocked.data()).await;
     let (mut starts, mut bare_starts) = (Vec::new(), Vec::new());
     let (mut full, mut bare, mut fresh) = (None, None, None);
     for round in 0..STARTS {
@@ -77,7 +77,8 @@ async fn open(desk: &Desk, place: &Place, there: &str, weigh: bool) -> (f64, Opt
     let window = desk.open(place).await;
     until_page(&window.client, there).await;
     let took = ms(began);
-    let sizes = weigh.then(|| sizes(Path::new(env!("CARGO_BIN_EXE_coppice"))));
+    let holder = || std::fs::read_to_string(place.data().join("coppice.lock")).unwrap().parse().unwrap();
+    let sizes = weigh.then(|| sizes(holder()));
     window.close().await;
     (took, sizes)
 }
@@ -96,8 +97,8 @@ async fn bare_window(desk: &Desk, browser: &Path, weigh: bool) -> (f64, Option<S
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let _driver = Ended(driver);
-    until("the driver listens", || std::net::TcpStream::connect(format!("127.0.0.1:{port}")).ok());
+    let driver = Ended(driver);
+    until("the driver listens", || listens(&port.to_string()).then_some(()));
     let options = json!({ "binary": browser, "args": ["--automation"] });
     let capabilities = serde_json::Map::from_iter([("webkitgtk:browserOptions".to_owned(), options)]);
     let mut builder = ClientBuilder::new(hyper_util::client::legacy::connect::HttpConnector::new());
@@ -105,7 +106,9 @@ async fn bare_window(desk: &Desk, browser: &Path, weigh: bool) -> (f64, Option<S
     let client = builder.connect(&format!("http://127.0.0.1:{port}")).await.unwrap();
     until_page(&client, "document.body !== null").await;
     let took = ms(began);
-    let sizes = weigh.then(|| sizes(browser));
+    let browser = browser.canonicalize().unwrap();
+    let browsers = |process: &Process| process.program().as_ref() == Some(&browser);
+    let sizes = weigh.then(|| sizes(Process::family(driver.0.id()).into_iter().find(browsers).unwrap().pid));
     // The browser is what ends: that its answer is lost is no failure.
     let _ = client.close().await;
     (took, sizes)
@@ -142,19 +145,11 @@ async fn ask(client: &Client, script: &str) -> Value {
     client.execute(script, Vec::new()).await.unwrap()
 }
 
-/// What the processes of a program hold when they are at rest: the program itself, and WebKit's processes below it.
-fn sizes(program: &Path) -> Sizes {
-    let program = program.canonicalize().unwrap();
-    let all = Process::all();
-    let main = all.iter().find(|process| process.program().as_deref() == Some(&program)).expect("it does not run");
-    rest(main.pid);
-    let family = Process::family(main.pid);
-    let of = |web: bool| {
-        let chosen =
-            family.iter().filter(|process| process.name.starts_with("WebKit") == web && process.pid != main.pid);
-        chosen.map(|process| memory(process.pid)).fold(Memory::default(), |sum, size| sum + size)
-    };
-    (memory(main.pid), of(true))
+/// What a program and WebKit's processes below it hold when they are at rest.
+fn sizes(pid: u32) -> Sizes {
+    rest(pid);
+    let below = Process::family(pid).into_iter().filter(|process| process.name.starts_with("WebKit"));
+    (memory(pid), below.map(|process| memory(process.pid)).fold(Memory::default(), |sum, size| sum + size))
 }
 
 /// From the time that an event is stamped with to the frame that shows it.
@@ -165,7 +160,7 @@ async fn paint(desk: &Desk, place: &Place) {
     let mut wire = Wire::connect(&place.data());
     let open = json!({ "cwd": place.work(), "mode": "full", "title": "the open one", "key": "open" });
     let session = wire.call("open", open)["session"].clone();
-    page.row("the open one").await.click().await.unwrap();
+    wire.call("raise", json!({ "session": session }));
     page.shows("the open one").await;
     ask(client, WATCH).await;
     let mut delays = Vec::new();

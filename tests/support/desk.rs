@@ -188,7 +188,7 @@ impl Desk {
 }
 
 /// Whether somebody listens on a port. A connection to find out would be taken for a caller.
-fn listens(port: &str) -> bool {
+pub fn listens(port: &str) -> bool {
     let local = format!("{:04X}", port.parse::<u16>().unwrap());
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
     table
