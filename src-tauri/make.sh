@@ -150,7 +150,7 @@ check() {
 case "${1:-}" in
   run)
     look "$BUILD"; page
-    cargo build --quiet
+    cargo build
     if [ -n "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ] || [ "$(uname -s)" != Linux ]; then
       exec "$CARGO_TARGET_DIR/debug/coppice"
     fi
@@ -174,7 +174,8 @@ case "${1:-}" in
     ;;
   bench)
     look "$BUILD $TEST"; page
-    cargo bench --bench bench
+    tool tauri-driver "$TAURI_DRIVER" .cache/bin/tauri-driver --help
+    cargo bench --quiet --bench bench -- "${@:2}"
     ;;
   package)
     look "$BUILD"; page

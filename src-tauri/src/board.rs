@@ -75,22 +75,6 @@ fn count<T>(items: impl IntoIterator<Item = T>) -> u32 {
     u32::try_from(items.into_iter().count()).unwrap_or(u32::MAX)
 }
 
-/// Whether a session in this state has a turn that runs.
-pub fn is_live(state: SessionState) -> bool {
-    match state {
-        SessionState::Starting
-        | SessionState::Running
-        | SessionState::Waiting
-        | SessionState::Stopping
-        | SessionState::Unverified => true,
-        SessionState::Idle
-        | SessionState::Completed
-        | SessionState::Failed
-        | SessionState::Killed
-        | SessionState::Interrupted => false,
-    }
-}
-
 /// The word for a state, as people read it.
 pub fn word(state: SessionState) -> &'static str {
     match state {

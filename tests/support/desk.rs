@@ -94,7 +94,7 @@ pub struct Desk {
 /// The program in it.
 pub struct Window {
     pub page: Page,
-    client: Client,
+    pub client: Client,
     lock: PathBuf,
     _driver: Part,
 }
@@ -143,6 +143,11 @@ impl Desk {
             None
         };
         Self { display, bus, shown, closed, service, _parts: vec![screen, daemon] }
+    }
+
+    /// What a program has to be told to be shown on it.
+    pub fn variables(&self) -> [(&str, &str); 3] {
+        [("DISPLAY", &self.display), ("DBUS_SESSION_BUS_ADDRESS", &self.bus), ("NO_AT_BRIDGE", "1")]
     }
 
     /// Opens the window of the program in this place.
@@ -211,7 +216,7 @@ impl Desk {
 }
 
 /// Whether somebody listens on a port. A connection to find out would be taken for a caller.
-fn listens(port: &str) -> bool {
+pub fn listens(port: &str) -> bool {
     let local = format!("{:04X}", port.parse::<u16>().unwrap());
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
     table
