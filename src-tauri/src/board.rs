@@ -54,7 +54,7 @@ impl Board {
 
     /// What runs and what waits. A child's activation counts once, as the child.
     pub fn counts(&self) -> Counts {
-        let live = self.sessions.values().filter(|session| is_live(session.state));
+        let live = self.sessions.values().filter(|session| session.state.is_live());
         let commands = self.tasks.values().filter(|task| task.child.is_none() && !task.status.is_terminal());
         let mut roots: Vec<&SessionId> = live
             .clone()

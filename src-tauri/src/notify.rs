@@ -1,7 +1,7 @@
 //! Which ends are worth a notification, and in what words. Ends of one tree within a few seconds become one; what the
 //! focused window shows needs none; nothing is told twice.
 
-use crate::board::{Board, is_live, task_word};
+use crate::board::{Board, task_word};
 use crate::text;
 use coppice_engine::config::Desktop as Setting;
 use coppice_engine::event::{Party, TaskStatus};
@@ -162,7 +162,7 @@ fn find<'a>(frame: &'a Frame, board: &'a Board, id: &SessionId) -> Option<&'a Se
 }
 
 fn at_rest(root: &SessionView) -> bool {
-    !is_live(root.state) && root.live_below == 0
+    !root.state.is_live() && root.live_below == 0
 }
 
 /// How a root at rest ended; none when it was stopped or lost, which its person did or is told otherwise.

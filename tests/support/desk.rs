@@ -169,7 +169,7 @@ impl Desk {
             let (port, native) = (free_port().to_string(), free_port().to_string());
             let child = Command::new(&program)
                 .args(["--port", &port, "--native-port", &native])
-                .envs([("DISPLAY", self.display.as_str()), ("DBUS_SESSION_BUS_ADDRESS", self.bus.as_str())])
+                .envs(self.variables())
                 .envs([("COPPICE_DATA", place.data()), ("COPPICE_CONFIG", place.config())])
                 .envs([("HOME", place.work()), ("NO_AT_BRIDGE", "1".into())])
                 .env_remove("WAYLAND_DISPLAY")

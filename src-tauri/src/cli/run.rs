@@ -2,7 +2,7 @@
 
 use super::live::Live;
 use super::{Out, RunArgs, STOPPED, Trouble, current, fresh_key, unknown};
-use crate::board::{Board, is_live};
+use crate::board::Board;
 use crate::client::Client;
 use crate::commands::Failed;
 use crate::host::asked_to_end;
@@ -169,7 +169,7 @@ async fn follow(
 /// Waits for the session and everything below it; false when the time of one wait was over first.
 async fn rest(client: &Client, session: &SessionId) -> Result<bool, Failed> {
     let session: SessionView = client.ask("wait", json!({ "session": session, "timeout_ms": WAIT_MS })).await?;
-    Ok(!is_live(session.state) && session.live_below == 0)
+    Ok(!session.state.is_live() && session.live_below == 0)
 }
 
 /// What is seen while it runs.

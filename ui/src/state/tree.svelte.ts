@@ -1,9 +1,18 @@
 import { untrack } from "svelte";
 import { SvelteMap, SvelteSet } from "svelte/reactivity";
 import { buildRows, type TreeRow } from "../tree/rows";
-import type { SessionId } from "../wire";
-import type { AppState } from "./app.svelte";
+import type { SessionId, SessionView, TaskView } from "../wire";
+import type { Branches } from "./branch.svelte";
 import { recall, remember } from "./memory";
+
+/** What the tree is made of, and what is looked at. */
+export interface Forest {
+  readonly sessions: ReadonlyMap<SessionId, SessionView>;
+  readonly branches: Branches;
+  readonly openId: SessionId | null;
+  unread(view: SessionView): boolean;
+  commandShown(task: TaskView): boolean;
+}
 
 /** The rows of the tree as they stand: what is open, what is folded, and where the focus is. */
 export class TreeState {
@@ -11,13 +20,13 @@ export class TreeState {
   focusKey = $state<string | null>(null);
   rows = $derived.by<TreeRow[]>(() => this.#build());
 
-  #app: AppState;
+  #app: Forest;
   #expanded = new SvelteMap<SessionId, boolean>(Object.entries(recall<Record<string, boolean>>("expanded", {})));
   /** Roots that were looked at or lived in this window: they open, and stay as they are when they settle. */
   #touched = new Set<SessionId>();
   #unfolded = new SvelteSet<string>();
 
-  constructor(app: AppState) {
+  constructor(app: Forest) {
     this.#app = app;
   }
 
