@@ -663,7 +663,7 @@ rows: Array<Row>,
  */
 live: LiveView | null, 
 /**
- * One line for the window's status line, when it changed.
+ * One line for the status line, when it changed: why nothing can be saved now; empty when all is well again.
  */
 status: string | null, };
 export type OpenArgs = { 

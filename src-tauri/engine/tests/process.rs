@@ -162,10 +162,12 @@ async fn a_stop_ends_every_process_of_the_tree() {
 
 #[tokio::test]
 async fn a_stop_ends_what_makes_new_processes_all_the_time() {
-    let hop =
-        r#"export HOP='trap "" TERM; sleep 0.002; setsid sh -c "$HOP" & exit'; sh -c "$HOP"; echo ready; sleep 600"#;
+    // Both end by themselves after a minute or so: a test that is killed must leave nothing that goes on for ever.
+    let hop = r#"export N=20000 HOP='trap "" TERM; N=$((N - 1)); [ $N -gt 0 ] || exit; sleep 0.002; setsid sh -c "$HOP" & exit'
+        sh -c "$HOP"; echo ready; sleep 600"#;
     stops("hop", hop, 2, None).await;
-    let breed = r#"export BREED='trap "" TERM; for i in 1 2 3; do sleep 0.01 & done; wait; exec sh -c "$BREED"'
+    let breed = r#"export N=4000
+        export BREED='trap "" TERM; N=$((N - 1)); [ $N -gt 0 ] || exit; for i in 1 2 3; do sleep 0.01 & done; wait; exec sh -c "$BREED"'
         for i in 1 2 3 4; do setsid sh -c "$BREED" & done; echo ready; wait"#;
     stops("breed", breed, 5, None).await;
 }
