@@ -147,7 +147,8 @@ impl Engine {
 
     /// Opens a session. `gone` when the folder is not there or cannot be read.
     pub async fn open_session(&self, opening: Opening, key: &str) -> Result<SessionId> {
-        self.once(key, async {
+        let of = format!("open {}", opening.cwd.display());
+        self.once(key, of, async {
             let cwd = folder(&opening.cwd).await?;
             let model = opening.model.clone().unwrap_or_else(|| self.0.config.default_model.clone());
             match self.0.models.get(&model) {
@@ -183,7 +184,8 @@ impl Engine {
 
     /// Gives a root a prompt: durable when this answers, as event `n` of the session.
     pub async fn prompt(&self, session: &SessionId, text: String, key: &str) -> Result<i64> {
-        self.once(key, async {
+        let of = format!("prompt {session} {}", fingerprint(&text));
+        self.once(key, of, async {
             if text.len() > MAX_MESSAGE {
                 return Err(too_large(text.len()));
             }
@@ -204,7 +206,8 @@ impl Engine {
     /// Sends a person's message to a child: joins its running turn, or resumes it. With `expect` it takes that way or
     /// is not delivered, so that what a person was told beforehand is what happens.
     pub async fn send(&self, child: &SessionId, text: String, expect: Option<Route>, key: &str) -> Result<Sent> {
-        self.once(key, async {
+        let of = format!("send {child} {}", fingerprint(&text));
+        self.once(key, of, async {
             let record = self.0.log.session(child).await?;
             let Some(parent) = record.parent else {
                 return Err(Error::new(Code::BadRequest, "This session is a root: use prompt. Nothing was sent."));
@@ -222,7 +225,7 @@ impl Engine {
         if preview {
             return self.preview(&target).await;
         }
-        self.once(key, self.carry_out(&target, reason)).await
+        self.once(key, format!("stop {target:?}"), self.carry_out(&target, reason)).await
     }
 
     /// Sessions and tasks of one tree, or of all.
@@ -383,7 +386,7 @@ impl Engine {
 
     /// Deletes a session with all below it. `busy` when one of them is at work.
     pub async fn delete(&self, session: &SessionId, key: &str) -> Result<()> {
-        self.once(key, async {
+        self.once(key, format!("delete {session}"), async {
             let plan = self.preview(&Target::Branch(session.clone())).await?;
             if !plan.ended.is_empty() {
                 let message =
@@ -408,7 +411,8 @@ impl Engine {
 
     /// Gives a session another title.
     pub async fn rename(&self, session: &SessionId, title: String, key: &str) -> Result<()> {
-        self.once(key, async {
+        let of = format!("rename {session} {}", fingerprint(&title));
+        self.once(key, of, async {
             let title = plain(&title, 200);
             if title.is_empty() {
                 return Err(Error::new(Code::BadRequest, "The title is empty. The old one stands."));
@@ -463,6 +467,7 @@ impl Engine {
     async fn once<T: Serialize + serde::de::DeserializeOwned>(
         &self,
         key: &str,
+        of: String,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
         if self.0.closing.load(Ordering::Acquire) {
@@ -478,13 +483,21 @@ impl Engine {
         let answer = {
             let _turn = turn.lock().await;
             match self.0.log.answer(key).await? {
-                Some(answer) => serde_json::from_value(answer).map_err(|error| {
-                    Error::new(Code::BadRequest, "This key was used for another command. Mint a fresh one.")
-                        .because(error)
-                }),
+                Some(kept) => {
+                    let other = || {
+                        let message = "This key was used for another command. Mint a fresh one. Nothing was done.";
+                        Error::new(Code::BadRequest, message)
+                    };
+                    let Kept { of: before, answer } = serde_json::from_value(kept).map_err(|_| other())?;
+                    if before != of {
+                        return Err(other());
+                    }
+                    serde_json::from_value(answer).map_err(|error| other().because(error))
+                }
                 None => match work.await {
                     Ok(answer) => {
-                        let kept: Value = serde_json::to_value(&answer)
+                        let kept = serde_json::to_value(&answer)
+                            .and_then(|answer| serde_json::to_value(Kept { of, answer }))
                             .map_err(|error| Error::new(Code::Internal, "The answer cannot be kept.").because(error))?;
                         // It is done, whether its answer can be kept or not.
                         if let Err(error) = self.0.log.keep_answer(key, kept).await {
@@ -581,6 +594,21 @@ impl Inner {
         let context = Context { parent: record.parent.as_ref(), facts: &|task| tasks.get(task).cloned() };
         Ok(events.iter().flat_map(|(event, about)| rows(event, about, &context)).collect())
     }
+}
+
+/// The answer of a command as it is kept under its key, with what the command was: the same key never does two things.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    of: String,
+    answer: Value,
+}
+
+/// Tells texts apart without keeping them.
+fn fingerprint(text: &str) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The folder as an absolute, existing path.

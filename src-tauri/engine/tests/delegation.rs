@@ -466,3 +466,17 @@ async fn a_store_that_takes_nothing_is_told_and_the_turn_ends_as_soon_as_it_does
     lab.engine.prompt(&root, "and now?".into(), &key()).await.unwrap();
     assert_eq!(lab.rest(&root).await.state, SessionState::Idle);
 }
+
+#[tokio::test]
+async fn a_key_that_comes_again_with_something_else_does_nothing_and_says_so() {
+    let lab = Lab::new().await;
+    let (first, second) = (lab.root().await, lab.root().await);
+    let key = key();
+    lab.engine.prompt(&first, "hello".into(), &key).await.unwrap();
+    for (session, text) in [(&second, "hello"), (&first, "good-bye")] {
+        let refused = lab.engine.prompt(session, text.into(), &key).await.unwrap_err();
+        assert_eq!(refused.code(), Code::BadRequest);
+    }
+    lab.rest(&first).await;
+    assert_eq!((lab.requests(&first).len(), lab.requests(&second).len()), (1, 0));
+}

@@ -72,7 +72,11 @@ export function proofs(receipt: Receipt): Proof[] {
     });
   }
   const kept = receipt.kept.length;
-  if (kept > 0) lines.push({ sure: true, text: `${kept} below ${kept === 1 ? "keeps" : "keep"} running` });
+  if (kept > 0) {
+    const text =
+      receipt.what === "turn" ? `${kept} below ${kept === 1 ? "keeps" : "keep"} running` : `${kept} beside it untouched`;
+    lines.push({ sure: true, text });
+  }
   for (const text of receipt.unconfirmed) lines.push({ sure: false, text });
   if (receipt.unconfirmed.length === 0) {
     lines.push({ sure: true, text: receipt.what === "everything" ? "Nothing runs" : "Nothing left to confirm" });

@@ -407,7 +407,13 @@ async fn next(inbox: &mut mpsc::UnboundedReceiver<Mail>, scope: &CancellationTok
     }
 }
 
-/// A title made of the first line of a prompt.
+/// A title made of the first line of a prompt; what stands between code fences makes none.
 fn title_of(text: &str) -> String {
-    plain(text.lines().find(|line| !line.trim().is_empty()).unwrap_or("Untitled"), 80)
+    let mut fenced = false;
+    let mut prose = text.lines().map(str::trim).filter(|line| {
+        let fence = line.starts_with("```");
+        fenced ^= fence;
+        !(line.is_empty() || fence || fenced)
+    });
+    plain(prose.next().unwrap_or("Untitled"), 80)
 }

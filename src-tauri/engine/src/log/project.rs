@@ -73,7 +73,7 @@ fn opened(recorded: &Recorded) -> Option<Session> {
 fn fold(session: &mut Session, recorded: &Recorded) {
     let Session { view, turn_open, asking } = session;
     view.last_n = recorded.n;
-    view.last_sign_at = recorded.at;
+    let last_sign_at = std::mem::replace(&mut view.last_sign_at, recorded.at);
     let running = view.state == SessionState::Running;
     match &recorded.event {
         Event::TurnStarted { .. } => {
@@ -103,7 +103,9 @@ fn fold(session: &mut Session, recorded: &Recorded) {
         Event::TurnEnded { end, detail, .. } => {
             *turn_open = false;
             *asking = None;
-            view.ended_at = Some(recorded.at);
+            // What a crash cut off ended with its last sign, not when the next start found it.
+            let interrupted = *end == TurnEnd::Interrupted;
+            view.ended_at = Some(if interrupted { last_sign_at } else { recorded.at });
             end_turn(view, *end, detail.as_deref());
         }
         Event::Renamed { title } => view.title.clone_from(title),
