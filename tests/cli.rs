@@ -215,3 +215,18 @@ fn the_doctor_tells_what_works_and_no_secret() {
     assert!(ran.out.contains("far at http://127.0.0.1:9/v1"), "{}", ran.out);
     assert!(!ran.out.contains("hunter") && !ran.err.contains("hunter"), "{ran:?}");
 }
+
+#[test]
+fn a_run_that_is_done_waits_for_the_work_that_others_gave_its_process() {
+    let place = Place::new(json!({ "sessions": { "root": { "steps": [
+        [{ "until_file": "go" }, { "say": "First." }],
+    ] } } }));
+    let mut first = Running::start(place.command(["run", "one"]));
+    first.lines_to(|line| line.contains("running") || line.contains("thinking"));
+    let mut second = Running::start(place.command(["run", "two"]));
+    second.lines_to(|line| line.contains("running") || line.contains("thinking"));
+    place.open_gate("go");
+    assert_eq!((first.ended(), second.ended()), (Some(0), Some(0)));
+    let roots = place.run(["tree"]).out;
+    assert_eq!((roots.contains("interrupted"), roots.lines().count()), (false, 2), "{roots}");
+}

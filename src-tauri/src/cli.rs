@@ -325,6 +325,11 @@ impl Terminal {
         };
         drop(client);
         if let Some(host) = ours {
+            // What others run in this process meanwhile is theirs to end; a signal ends it all the same.
+            tokio::select! {
+                () = host.callers_gone() => {}
+                () = host::asked_to_end() => {}
+            }
             host.leave().await?;
         }
         done

@@ -10,6 +10,7 @@ use coppice_engine::scope::Scope;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// How long leaving may take, from the first stop to the freed lock.
@@ -30,6 +31,8 @@ pub struct Host {
     pub scope: Scope,
     /// Fires when the process is to end.
     pub leaving: CancellationToken,
+    /// How many other processes are served over the socket.
+    pub callers: watch::Sender<usize>,
     /// The window, in the process that has one.
     pub window: Arc<OnceLock<Box<dyn Window>>>,
     /// Where this caller's frames go; none when it cannot be pushed to.
@@ -56,6 +59,7 @@ impl Host {
             status,
             scope: Scope::new(),
             leaving: CancellationToken::new(),
+            callers: watch::Sender::new(0),
             window: Arc::default(),
             stream: None,
         }
@@ -65,6 +69,19 @@ impl Host {
     #[must_use]
     pub fn with_stream(&self, stream: Arc<Stream>) -> Self {
         Self { stream: Some(stream), ..self.clone() }
+    }
+
+    /// Counts one more caller until what it answers is dropped.
+    pub fn serve_caller(&self) -> Caller {
+        self.callers.send_modify(|count| *count += 1);
+        Caller(self.callers.clone())
+    }
+
+    /// Waits until no other process is served: their work goes on in this one.
+    pub async fn callers_gone(&self) {
+        let mut callers = self.callers.subscribe();
+        // The sender lives in this very host, so the wait cannot fail.
+        drop(callers.wait_for(|count| *count == 0).await);
     }
 
     /// Ends everything in order: the engine first, then the shell's own tasks. None when the engine had already shut
@@ -81,6 +98,16 @@ impl Host {
             tracing::warn!(overran, "tasks of the shell did not end in time");
         }
         left
+    }
+}
+
+/// A process that is served over the socket; dropping it says that it is gone.
+#[must_use = "a caller counts until this is dropped"]
+pub struct Caller(watch::Sender<usize>);
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
     }
 }
 

@@ -168,7 +168,9 @@ mod unix {
                             continue;
                         };
                         let host = serving.clone();
+                        let caller = serving.serve_caller();
                         serving.scope.spawn(async move {
+                            let _served = caller;
                             let (input, output) = stream.into_split();
                             let input = BufReader::new(input);
                             if pid.is_some_and(is_work) {

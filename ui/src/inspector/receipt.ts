@@ -74,7 +74,9 @@ export function proofs(receipt: Receipt): Proof[] {
   const kept = receipt.kept.length;
   if (kept > 0) {
     const text =
-      receipt.what === "turn" ? `${kept} below ${kept === 1 ? "keeps" : "keep"} running` : `${kept} beside it untouched`;
+      receipt.what === "turn"
+        ? `${kept} below ${kept === 1 ? "keeps" : "keep"} running`
+        : `${kept} beside it untouched`;
     lines.push({ sure: true, text });
   }
   for (const text of receipt.unconfirmed) lines.push({ sure: false, text });
