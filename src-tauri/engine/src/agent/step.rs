@@ -1,5 +1,6 @@
 //! One step: ask the model, run the calls that it asks for, and stay open for mail and a stop all the while.
 
+use super::Offer;
 use super::driver::Driver;
 use crate::error::Result;
 use crate::event::Event;
@@ -7,7 +8,7 @@ use crate::id::CallId;
 use crate::live::Live;
 use crate::llm::{Delta, Model, Request, Sink, ToolSpec, read_args};
 use crate::prompt;
-use crate::tool::{Call, Outcome, Tool};
+use crate::tool::{Call, Outcome};
 use crate::turn::{CallRequest, Effect, Input, Turn};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -75,7 +76,7 @@ impl Driver {
     }
 
     fn request(&self) -> Request {
-        let tools: Vec<ToolSpec> = self.tools().iter().map(|tool| tool.spec()).collect();
+        let tools: Vec<ToolSpec> = self.tools().iter().map(|offer| offer.spec.clone()).collect();
         let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
         let cwd = self.place.cwd.to_string_lossy().into_owned();
         Request {
@@ -91,14 +92,14 @@ impl Driver {
     }
 
     /// The tools of this session: those its filter admits, and no delegation where a child could not start one.
-    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+    fn tools(&self) -> Vec<Arc<Offer>> {
         let limit = self.shared.config.limits.depth;
         let deep = limit > 0 && self.place.depth >= limit;
         let delegates = |name: &str| name.starts_with("subagent") || name == "send_message" || name == "list_agents";
         let all = self.shared.tools.get().map(Vec::as_slice).unwrap_or_default();
-        let given = all.iter().filter(|tool| {
-            let name = tool.spec().name;
-            self.role.tools.admits(&name) && !(deep && delegates(&name))
+        let given = all.iter().filter(|offer| {
+            let name = &offer.spec.name;
+            self.role.tools.admits(name) && !(deep && delegates(name))
         });
         given.cloned().collect()
     }
@@ -111,7 +112,7 @@ impl Driver {
         stop: &CancellationToken,
     ) -> Result<Vec<Effect>> {
         let (ended, mut ends) = mpsc::unbounded_channel();
-        let tools: Arc<[Arc<dyn Tool>]> = self.tools().into();
+        let tools = self.tools();
         let mut open: Vec<CallId> = Vec::new();
         let mut starts = Vec::new();
         for request in calls {
@@ -189,7 +190,7 @@ impl Driver {
     /// A call, ready to run; it reports its outcome to `ended`, also when it could not begin or met a defect.
     fn prepare(
         &self,
-        tools: &[Arc<dyn Tool>],
+        tools: &[Arc<Offer>],
         request: CallRequest,
         stop: &CancellationToken,
         ended: &Ended,
@@ -204,8 +205,9 @@ impl Driver {
             live: self.agent.live.output(&id),
             env: self.shared.env.clone(),
         };
-        let tool = tools.iter().find(|tool| tool.spec().name == name).cloned().ok_or_else(|| {
-            let names: Vec<String> = tools.iter().map(|tool| tool.spec().name).collect();
+        let offer = tools.iter().find(|offer| offer.spec.name == name);
+        let tool = offer.map(|offer| offer.tool.clone()).ok_or_else(|| {
+            let names: Vec<&str> = tools.iter().map(|offer| offer.spec.name.as_str()).collect();
             Outcome::fail(format!("There is no tool {name:?}. There are: {}.", names.join(", ")))
         });
         let ready = tool.and_then(|tool| Ok((tool, read_args(&args).map_err(Outcome::fail)?)));
