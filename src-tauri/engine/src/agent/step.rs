@@ -114,21 +114,24 @@ impl Driver {
         let (ended, mut ends) = mpsc::unbounded_channel();
         let tools = self.tools();
         let mut open: Vec<CallId> = Vec::new();
-        let mut starts = Vec::new();
+        let mut previous: Option<CancellationToken> = None;
         for request in calls {
             open.push(request.id.clone());
             let prepared = self.prepare(&tools, request, stop, &ended);
             if prepared.starts_task {
-                starts.push(prepared.run);
+                let before = previous.replace(prepared.numbered.clone());
+                self.agent.scope.spawn(async move {
+                    if let Some(before) = before {
+                        before.cancelled().await;
+                    }
+                    prepared.run.await;
+                    // Also when it started nothing.
+                    prepared.numbered.cancel();
+                });
             } else {
                 self.agent.scope.spawn(prepared.run);
             }
         }
-        self.agent.scope.spawn(async move {
-            for start in starts {
-                start.await;
-            }
-        });
         let bound = self.shared.config.limits.stop_grace() * 2 + CALL_MARGIN;
         let overdue = async {
             stop.cancelled().await;
@@ -138,7 +141,7 @@ impl Driver {
         let mut effects = Vec::new();
         let mut given_up = VecDeque::new();
         while !open.is_empty() {
-            let (call, outcome, ms) = if let Some(end) = given_up.pop_front() {
+            let first = if let Some(end) = given_up.pop_front() {
                 end
             } else {
                 tokio::select! {
@@ -155,24 +158,30 @@ impl Driver {
                     }
                 }
             };
-            open.retain(|other| *other != call);
-            self.agent.live.call_ended(&call);
-            for effect in turn.on(Input::CallEnded { call, outcome, ms }) {
-                match effect {
-                    Effect::Record(events) => {
-                        if let Err(error) = self.record(events).await {
-                            // The results have no place to go: end what runs, and leave nothing behind.
-                            stop.cancel();
-                            let rest = async { while ends.recv().await.is_some() {} };
-                            drop(ended);
-                            if tokio::time::timeout(bound, rest).await.is_err() {
-                                tracing::error!(session = %self.place.session, "a tool did not end");
-                            }
-                            return Err(error);
-                        }
+            // What has ended meanwhile is recorded with it.
+            let mut events = Vec::new();
+            for (call, outcome, ms) in std::iter::once(first).chain(std::iter::from_fn(|| ends.try_recv().ok())) {
+                open.retain(|other| *other != call);
+                self.agent.live.call_ended(&call);
+                for effect in turn.on(Input::CallEnded { call, outcome, ms }) {
+                    match effect {
+                        Effect::Record(ended) => events.extend(ended),
+                        other => effects.push(other),
                     }
-                    other => effects.push(other),
                 }
+            }
+            if events.is_empty() {
+                continue;
+            }
+            if let Err(error) = self.record(events).await {
+                // The results have no place to go: end what runs, and leave nothing behind.
+                stop.cancel();
+                let rest = async { while ends.recv().await.is_some() {} };
+                drop(ended);
+                if tokio::time::timeout(bound, rest).await.is_err() {
+                    tracing::error!(session = %self.place.session, "a tool did not end");
+                }
+                return Err(error);
             }
         }
         Ok(effects)
@@ -181,6 +190,7 @@ impl Driver {
 
 struct Prepared {
     starts_task: bool,
+    numbered: CancellationToken,
     run: BoxFuture<'static, ()>,
 }
 
@@ -188,13 +198,7 @@ type Ended = mpsc::UnboundedSender<(CallId, Outcome, i64)>;
 
 impl Driver {
     /// A call, ready to run; it reports its outcome to `ended`, also when it could not begin or met a defect.
-    fn prepare(
-        &self,
-        tools: &[Arc<Offer>],
-        request: CallRequest,
-        stop: &CancellationToken,
-        ended: &Ended,
-    ) -> Prepared {
+    fn prepare(&self, tools: &[Arc<Offer>], request: CallRequest, stop: &CancellationToken, ended: &Ended) -> Prepared {
         let CallRequest { id, name, args } = request;
         let call = Call {
             id: id.clone(),
@@ -202,6 +206,7 @@ impl Driver {
             cwd: self.place.cwd.clone(),
             mode: self.place.mode,
             cancel: stop.child_token(),
+            numbered: CancellationToken::new(),
             live: self.agent.live.output(&id),
             env: self.shared.env.clone(),
         };
@@ -212,7 +217,7 @@ impl Driver {
         });
         let ready = tool.and_then(|tool| Ok((tool, read_args(&args).map_err(Outcome::fail)?)));
         let starts_task = ready.as_ref().is_ok_and(|(tool, args)| tool.starts_task(args));
-        let ended = ended.clone();
+        let (ended, numbered) = (ended.clone(), call.numbered.clone());
         let run = async move {
             let began = Instant::now();
             let work = async {
@@ -228,7 +233,7 @@ impl Driver {
             // The driver stops listening only after it has given this call up.
             drop(ended.send((id, outcome, ms)));
         };
-        Prepared { starts_task, run: run.boxed() }
+        Prepared { starts_task, numbered, run: run.boxed() }
     }
 }
 

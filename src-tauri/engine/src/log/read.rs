@@ -255,6 +255,12 @@ pub(super) fn sessions(sql: &Connection, root: Option<&SessionId>) -> Result<Vec
     }
 }
 
+pub(super) fn children(sql: &Connection, root: &SessionId) -> Result<Vec<SessionId>, Fault> {
+    sql.prepare_cached("SELECT id FROM session WHERE root = ?1 AND depth > 0")?
+        .query_and_then([root.as_str()], |row| Ok(SessionId(row.get(0)?)))?
+        .collect()
+}
+
 pub(super) fn task(sql: &Connection, id: &TaskId) -> Result<TaskView, Fault> {
     let mut statement = sql.prepare_cached(&format!("SELECT {TASK} FROM task WHERE id = ?1"))?;
     let mut rows = statement.query([id.as_str()])?;
