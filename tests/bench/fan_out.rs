@@ -46,7 +46,7 @@ fn round(children: usize) -> Round {
     let place = Place::new(json!({ "sessions": {} }));
     place.configure(&format!(
         "[models.endpoint]\nprotocol = \"openai-chat\"\nbase_url = {:?}\nmodel = \"fixed\"\ncontext = 100000\n\
-         [limits]\nlive_tasks_per_owner = 0\nlive_children = 0\nchildren = 0\n",
+         [limits]\nlive_tasks_per_owner = 200\nlive_children = 200\nchildren = 1000\n",
         endpoint.base_url()
     ));
     let here = coppice(&place, children);

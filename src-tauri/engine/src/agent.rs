@@ -6,7 +6,7 @@ use crate::error::{Code, Error, Result};
 use crate::event::{Event, Mode, Party, ToolFilter, TurnEnd};
 use crate::id::{Owner, SessionId, TaskId};
 use crate::live::Live;
-use crate::llm::Model;
+use crate::llm::{Model, ToolSpec};
 use crate::log::{Log, OwedNotice};
 use crate::scope::Scope;
 use crate::task::{Cause, Mailbox, Tasks, lock};
@@ -38,11 +38,17 @@ struct Shared {
     config: Config,
     models: BTreeMap<String, Arc<dyn Model>>,
     tasks: Tasks,
-    tools: OnceLock<Vec<Arc<dyn Tool>>>,
+    tools: OnceLock<Vec<Arc<Offer>>>,
     scope: Scope,
     pulse: watch::Sender<u64>,
     live: Mutex<HashMap<SessionId, Arc<Agent>>>,
     closing: AtomicBool,
+}
+
+/// A tool and how the model sees it, which is made once and read at every step.
+struct Offer {
+    spec: ToolSpec,
+    tool: Arc<dyn Tool>,
 }
 
 /// The handle of a live agent.
@@ -164,7 +170,8 @@ impl Agents {
 
     /// Gives the agents their tools. They come after the agents, because some of them start agents.
     pub fn equip(&self, tools: Vec<Arc<dyn Tool>>) {
-        if self.0.tools.set(tools).is_err() {
+        let offers = tools.into_iter().map(|tool| Arc::new(Offer { spec: tool.spec(), tool })).collect();
+        if self.0.tools.set(offers).is_err() {
             tracing::error!("the tools were given twice; the first stand");
         }
     }

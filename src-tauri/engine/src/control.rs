@@ -15,7 +15,7 @@ use crate::subagent::{Message, Parent, Provider, Resume, Run, Start};
 use crate::task::{Cause, End, Job, Spec, Tasks, lock};
 use crate::text::{cut, plain};
 use crate::view::{Sent, SessionView};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -58,6 +58,8 @@ pub struct Delegation {
     pub owner: Owner,
     /// The call by which it does.
     pub call: CallId,
+    /// Fires when the number of its task is sure.
+    pub numbered: CancellationToken,
     /// A short label.
     pub description: String,
     /// Everything that the child is told.
@@ -80,10 +82,11 @@ impl Control {
 
     /// Starts a child in the background. Answers its session and its first activation.
     pub async fn start_background(&self, instance: &SubagentConfig, ask: Delegation) -> Result<(SessionId, TaskId)> {
-        let (start, provider) = self.prepare(instance, &ask).await?;
+        let (start, provider, had) = self.prepare(instance, &ask).await?;
         let child = start.child.clone();
-        let seat = self.seat(&start.parent.root, &child)?;
-        let spec = self.spec(&ask.owner, &ask.description, &child, Some(ask.call));
+        let seat = self.seat(&start.parent.root, &child, had)?;
+        let mut spec = self.spec(&ask.owner, &ask.description, &child, Some(ask.call));
+        spec.numbered = ask.numbered;
         let begin = move |task: TaskId, cancel: CancellationToken| async move {
             provider.start(Start { task: Some(task), cancel, ..start }).await
         };
@@ -98,9 +101,9 @@ impl Control {
         ask: Delegation,
         cancel: CancellationToken,
     ) -> Result<(SessionId, Done)> {
-        let (start, provider) = self.prepare(instance, &ask).await?;
+        let (start, provider, had) = self.prepare(instance, &ask).await?;
         let child = start.child.clone();
-        let seat = self.seat(&start.parent.root, &child)?;
+        let seat = self.seat(&start.parent.root, &child, had)?;
         let run = provider.start(Start { cancel: cancel.clone(), ..start }).await?;
         seat.phase(Phase::Running(run.clone()));
         let done = run.result().await;
@@ -249,7 +252,12 @@ impl Control {
         self.0.tasks.start(spec, starter).await
     }
 
-    async fn prepare(&self, instance: &SubagentConfig, ask: &Delegation) -> Result<(Start, Arc<dyn Provider>)> {
+    /// Everything that a start needs, and the children that its tree has had.
+    async fn prepare(
+        &self,
+        instance: &SubagentConfig,
+        ask: &Delegation,
+    ) -> Result<(Start, Arc<dyn Provider>, BTreeSet<SessionId>)> {
         if ask.prompt.trim().is_empty() {
             return Err(Error::new(
                 Code::BadRequest,
@@ -276,14 +284,7 @@ impl Control {
             );
             return Err(Error::new(Code::Limit, message));
         }
-        if limits.children > 0 {
-            let tree = self.0.log.sessions(Some(&parent.root)).await?;
-            let children = tree.iter().filter(|session| session.depth > 0).count();
-            if children >= limits.children as usize {
-                let message = format!("This tree has had {children} children, as many as it may. Nothing was started.");
-                return Err(Error::new(Code::Limit, message));
-            }
-        }
+        let had = if limits.children > 0 { self.0.log.children(&parent.root).await? } else { Vec::new() };
         let model = instance.model.clone().unwrap_or_else(|| parent.model.clone());
         if !self.0.agents.has_model(&model) {
             let message =
@@ -312,7 +313,7 @@ impl Control {
             task: None,
             cancel: CancellationToken::new(),
         };
-        Ok((start, provider))
+        Ok((start, provider, had.into_iter().collect()))
     }
 
     fn spec(&self, owner: &Owner, label_text: &str, child: &SessionId, call: Option<CallId>) -> Spec {
@@ -322,6 +323,7 @@ impl Control {
             label: label(label_text),
             child: Some(child.clone()),
             call,
+            numbered: CancellationToken::new(),
             // A child, the deepest below it, and the commands of that one.
             levels: self.0.config.limits.depth.clamp(1, 8) + 1,
         }
@@ -357,9 +359,18 @@ impl Control {
         Err(refuse("nothing says how to rebuild it"))
     }
 
-    fn seat(&self, root: &SessionId, child: &SessionId) -> Result<Seat> {
+    /// A place for a new child, beside those that the tree has `had`.
+    fn seat(&self, root: &SessionId, child: &SessionId, mut had: BTreeSet<SessionId>) -> Result<Seat> {
         let mut active = lock(&self.0.active);
         self.admit(&active, root)?;
+        // Some that have their place are not in the log yet.
+        had.extend(active.iter().filter(|(_, other)| other.root == *root).map(|(child, _)| child.clone()));
+        let limit = self.0.config.limits.children as usize;
+        if limit > 0 && had.len() >= limit {
+            let children = had.len();
+            let message = format!("This tree has had {children} children, as many as it may. Nothing was started.");
+            return Err(Error::new(Code::Limit, message));
+        }
         let association = Association { root: root.clone(), task: None, phase: Phase::Starting };
         active.insert(child.clone(), association);
         Ok(Seat { control: self.clone(), child: child.clone() })

@@ -141,9 +141,10 @@ impl Log {
         self.submit(move |writing| append::entries(writing, &entries)).await
     }
 
-    /// Gives the task an id from the durable counter of its kind and appends `TaskStarted` to its owner's log.
-    pub async fn start_task(&self, draft: TaskDraft) -> Result<(TaskId, Recorded)> {
-        self.submit(move |writing| append::start_task(writing, &draft)).await
+    /// Gives the task an id from the durable counter of its kind and appends `TaskStarted` to its owner's log. Tasks
+    /// are numbered in the order of these calls, also of those that are not awaited yet.
+    pub fn start_task(&self, draft: TaskDraft) -> impl Future<Output = Result<(TaskId, Recorded)>> + Send {
+        self.submit(move |writing| append::start_task(writing, &draft))
     }
 
     /// Keeps the partial text of a reply that streams, over the one kept before. The next `Answered` or `TurnEnded`
@@ -233,6 +234,12 @@ impl Log {
         self.ask(move |sql| read::sessions(sql, root.as_ref())).await
     }
 
+    /// The sessions below the root of a tree.
+    pub async fn children(&self, root: &SessionId) -> Result<Vec<SessionId>> {
+        let root = root.clone();
+        self.ask(move |sql| read::children(sql, &root)).await
+    }
+
     /// One task. `unknown_task` when there is none.
     pub async fn task(&self, id: &TaskId) -> Result<TaskView> {
         let id = id.clone();
@@ -293,16 +300,24 @@ impl Log {
         Ok(())
     }
 
-    /// Has the writer do this in a transaction, and waits until it is committed.
-    async fn submit<T, F>(&self, work: F) -> Result<T>
+    /// Has the writer do this in a transaction; the future waits until it is committed.
+    fn submit<T, F>(&self, work: F) -> impl Future<Output = Result<T>> + Send
     where
         T: Send + 'static,
         F: FnMut(&Writing) -> Result<T, Fault> + Send + 'static,
     {
         let closed = || Error::new(Code::ShuttingDown, "Coppice is shutting down; this was not saved.");
         let (job, told) = writer::job(work);
-        self.shared.orders.send(Order::Do(job)).map_err(|_| closed())?;
-        let done = told.await.map_err(|_| closed())?;
+        // Sent here and not when it is awaited: that is what puts writes in order.
+        let sent = self.shared.orders.send(Order::Do(job));
+        async move {
+            sent.map_err(|_| closed())?;
+            self.told(told.await.map_err(|_| closed())?)
+        }
+    }
+
+    /// What a write came to; whether the store takes writes is noted by the way.
+    fn told<T>(&self, done: Result<T>) -> Result<T> {
         let trouble = match &done {
             Err(error) if error.code() == Code::Store => Some(error.message().to_owned()),
             // A write that was refused for what it says has told nothing about the store.

@@ -85,6 +85,8 @@ struct Inner {
     ledger: Arc<dyn Ledger>,
     hidden: Mutex<BTreeSet<String>>,
     live: Mutex<Vec<Arc<Live>>>,
+    /// The sessions that a tree was ever started for. Nothing runs on behalf of any other, so nothing is looked for.
+    begun: Mutex<BTreeSet<SessionId>>,
     scope: Scope,
 }
 
@@ -157,6 +159,7 @@ impl Processes {
             ledger,
             hidden: Mutex::default(),
             live: Mutex::default(),
+            begun: Mutex::default(),
             scope: Scope::new(),
         };
         Self { inner: Arc::new(inner) }
@@ -177,6 +180,7 @@ impl Processes {
         }
         let marker = format!("{}{}", inner.prefix(&plan.session), plain(&plan.name));
         let hidden = lock(&inner.hidden).clone();
+        lock(&inner.begun).insert(plan.session.clone());
         let guard::Started { child, pid, line, output } =
             guard::start(&plan, &marker, &hidden).map_err(|error| not_started(&plan, error))?;
         // The child is not waited for yet, so that its pid still is its own.
@@ -207,7 +211,8 @@ impl Processes {
 
     /// The processes that live now on behalf of these sessions.
     pub fn living(&self, sessions: &[SessionId]) -> Vec<ReceiptProcess> {
-        living(&mut self.target(sessions))
+        let sessions = self.begun(sessions);
+        if sessions.is_empty() { Vec::new() } else { living(&mut self.target(&sessions)) }
     }
 
     /// The processes that live now on behalf of one task or call of a session: the plan's `name`.
@@ -225,9 +230,19 @@ impl Processes {
 
     /// Ends every tree of these sessions, also what earlier calls left running, as [`Tree::end`] does.
     pub async fn end_all(&self, sessions: &[SessionId], grace: Duration) -> Ended {
+        let sessions = self.begun(sessions);
+        if sessions.is_empty() {
+            return Ended::default();
+        }
         let trees: Vec<_> =
             lock(&self.inner.live).iter().filter(|live| sessions.contains(&live.session)).cloned().collect();
-        end::end(self.target(sessions), &trees, grace).await
+        end::end(self.target(&sessions), &trees, grace).await
+    }
+
+    /// Those of these sessions that a tree was ever started for.
+    fn begun(&self, sessions: &[SessionId]) -> Vec<SessionId> {
+        let begun = lock(&self.inner.begun);
+        sessions.iter().filter(|session| begun.contains(*session)).cloned().collect()
     }
 
     /// Everything that runs on behalf of these sessions.

@@ -92,6 +92,8 @@ pub struct Spec {
     pub child: Option<SessionId>,
     /// The tool call that starts it.
     pub call: Option<CallId>,
+    /// Fired when its number is sure.
+    pub numbered: CancellationToken,
     /// How many levels of agents end with it, itself included: each is given its time to stop.
     pub levels: u32,
 }
@@ -221,7 +223,9 @@ impl Tasks {
             child: spec.child.clone(),
             call: spec.call.clone(),
         };
-        let (id, _) = self.0.log.start_task(draft).await?;
+        let started = self.0.log.start_task(draft);
+        spec.numbered.cancel();
+        let (id, _) = started.await?;
         let cancel = CancellationToken::new();
         let output_dir = self.0.outputs.join(id.as_str());
         let job = starter(Start { id: id.clone(), cancel: cancel.clone(), output_dir });

@@ -27,8 +27,8 @@ pub trait Tool: Send + Sync {
     /// How the model sees it.
     fn spec(&self) -> ToolSpec;
 
-    /// Whether this call only starts a background task. Such calls of one reply run one after another, so that tasks
-    /// and children are numbered in the order in which the model asked for them.
+    /// Whether this call only starts a background task. Such calls of one reply begin one after another, each when the
+    /// one before has its number, so that tasks are numbered in the order in which the model asked for them.
     fn starts_task(&self, args: &Value) -> bool {
         let _ = args;
         false
@@ -51,6 +51,8 @@ pub struct Call {
     pub mode: Mode,
     /// Fires when the call is to end.
     pub cancel: CancellationToken,
+    /// Fires when the task that the call starts is sure of its number: the next start may begin.
+    pub numbered: CancellationToken,
     /// Takes output while the call runs, for the person who watches.
     pub live: Arc<dyn LiveOutput>,
     /// The world.

@@ -58,6 +58,7 @@ impl Bench {
             cwd: "/tmp".into(),
             mode: Mode::Full,
             cancel: self.cancel.clone(),
+            numbered: CancellationToken::new(),
             live: self.watcher.clone(),
             env: Env::system(),
         }

@@ -304,6 +304,29 @@ async fn a_tree_stays_within_its_depth_and_a_session_within_its_places() {
 }
 
 #[tokio::test]
+async fn many_starts_of_one_reply_are_numbered_in_its_order_and_the_tree_stays_within_its_children() {
+    let mut config = coppice_engine::config::Config::default();
+    config.limits.children = 7;
+    config.limits.live_tasks_per_owner = 0;
+    let lab = Lab::with(config).await;
+    let starts: Vec<Act> = (0..12).map(|n| delegate(&format!("child {n}"), "work")).collect();
+    lab.script("root", vec![starts, vec![say("started")]]);
+    let root = lab.prompted("go").await;
+    lab.rest(&root).await;
+    let answers = results(&lab.requests(&root)[1]);
+    for (at, (ok, text)) in answers.iter().enumerate() {
+        let begins =
+            if at < 7 { format!("Started task subagent-{} ", at + 1) } else { "This tree has had 7".to_owned() };
+        assert!(*ok == (at < 7) && text.starts_with(&begins), "{at}: {text}");
+    }
+    let (sessions, tasks) = lab.engine.tree(None).await.unwrap();
+    assert_eq!((sessions.len(), tasks.len()), (8, 7), "a refused start leaves nothing behind");
+    for (at, task) in tasks.iter().enumerate() {
+        assert_eq!(task.label, format!("child {at}"));
+    }
+}
+
+#[tokio::test]
 async fn quitting_interrupts_what_runs_and_the_owner_learns_it_once_on_its_next_turn() {
     let mut lab = Lab::new().await;
     lab.script(

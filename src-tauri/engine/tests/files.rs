@@ -28,6 +28,7 @@ pub fn call(session: &str, cwd: &Path) -> Call {
         cwd: cwd.to_owned(),
         mode: Mode::Full,
         cancel: CancellationToken::new(),
+        numbered: CancellationToken::new(),
         live: Arc::new(Silent),
         env: Env::system(),
     }

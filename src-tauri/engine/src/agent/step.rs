@@ -1,5 +1,6 @@
 //! One step: ask the model, run the calls that it asks for, and stay open for mail and a stop all the while.
 
+use super::Offer;
 use super::driver::Driver;
 use crate::error::Result;
 use crate::event::Event;
@@ -7,7 +8,7 @@ use crate::id::CallId;
 use crate::live::Live;
 use crate::llm::{Delta, Model, Request, Sink, ToolSpec, read_args};
 use crate::prompt;
-use crate::tool::{Call, Outcome, Tool};
+use crate::tool::{Call, Outcome};
 use crate::turn::{CallRequest, Effect, Input, Turn};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -75,7 +76,7 @@ impl Driver {
     }
 
     fn request(&self) -> Request {
-        let tools: Vec<ToolSpec> = self.tools().iter().map(|tool| tool.spec()).collect();
+        let tools: Vec<ToolSpec> = self.tools().iter().map(|offer| offer.spec.clone()).collect();
         let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
         let cwd = self.place.cwd.to_string_lossy().into_owned();
         Request {
@@ -91,14 +92,14 @@ impl Driver {
     }
 
     /// The tools of this session: those its filter admits, and no delegation where a child could not start one.
-    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+    fn tools(&self) -> Vec<Arc<Offer>> {
         let limit = self.shared.config.limits.depth;
         let deep = limit > 0 && self.place.depth >= limit;
         let delegates = |name: &str| name.starts_with("subagent") || name == "send_message" || name == "list_agents";
         let all = self.shared.tools.get().map(Vec::as_slice).unwrap_or_default();
-        let given = all.iter().filter(|tool| {
-            let name = tool.spec().name;
-            self.role.tools.admits(&name) && !(deep && delegates(&name))
+        let given = all.iter().filter(|offer| {
+            let name = &offer.spec.name;
+            self.role.tools.admits(name) && !(deep && delegates(name))
         });
         given.cloned().collect()
     }
@@ -111,23 +112,26 @@ impl Driver {
         stop: &CancellationToken,
     ) -> Result<Vec<Effect>> {
         let (ended, mut ends) = mpsc::unbounded_channel();
-        let tools: Arc<[Arc<dyn Tool>]> = self.tools().into();
+        let tools = self.tools();
         let mut open: Vec<CallId> = Vec::new();
-        let mut starts = Vec::new();
+        let mut previous: Option<CancellationToken> = None;
         for request in calls {
             open.push(request.id.clone());
             let prepared = self.prepare(&tools, request, stop, &ended);
             if prepared.starts_task {
-                starts.push(prepared.run);
+                let before = previous.replace(prepared.numbered.clone());
+                self.agent.scope.spawn(async move {
+                    if let Some(before) = before {
+                        before.cancelled().await;
+                    }
+                    prepared.run.await;
+                    // Also when it started nothing.
+                    prepared.numbered.cancel();
+                });
             } else {
                 self.agent.scope.spawn(prepared.run);
             }
         }
-        self.agent.scope.spawn(async move {
-            for start in starts {
-                start.await;
-            }
-        });
         let bound = self.shared.config.limits.stop_grace() * 2 + CALL_MARGIN;
         let overdue = async {
             stop.cancelled().await;
@@ -137,7 +141,7 @@ impl Driver {
         let mut effects = Vec::new();
         let mut given_up = VecDeque::new();
         while !open.is_empty() {
-            let (call, outcome, ms) = if let Some(end) = given_up.pop_front() {
+            let first = if let Some(end) = given_up.pop_front() {
                 end
             } else {
                 tokio::select! {
@@ -154,24 +158,30 @@ impl Driver {
                     }
                 }
             };
-            open.retain(|other| *other != call);
-            self.agent.live.call_ended(&call);
-            for effect in turn.on(Input::CallEnded { call, outcome, ms }) {
-                match effect {
-                    Effect::Record(events) => {
-                        if let Err(error) = self.record(events).await {
-                            // The results have no place to go: end what runs, and leave nothing behind.
-                            stop.cancel();
-                            let rest = async { while ends.recv().await.is_some() {} };
-                            drop(ended);
-                            if tokio::time::timeout(bound, rest).await.is_err() {
-                                tracing::error!(session = %self.place.session, "a tool did not end");
-                            }
-                            return Err(error);
-                        }
+            // What has ended meanwhile is recorded with it.
+            let mut events = Vec::new();
+            for (call, outcome, ms) in std::iter::once(first).chain(std::iter::from_fn(|| ends.try_recv().ok())) {
+                open.retain(|other| *other != call);
+                self.agent.live.call_ended(&call);
+                for effect in turn.on(Input::CallEnded { call, outcome, ms }) {
+                    match effect {
+                        Effect::Record(ended) => events.extend(ended),
+                        other => effects.push(other),
                     }
-                    other => effects.push(other),
                 }
+            }
+            if events.is_empty() {
+                continue;
+            }
+            if let Err(error) = self.record(events).await {
+                // The results have no place to go: end what runs, and leave nothing behind.
+                stop.cancel();
+                let rest = async { while ends.recv().await.is_some() {} };
+                drop(ended);
+                if tokio::time::timeout(bound, rest).await.is_err() {
+                    tracing::error!(session = %self.place.session, "a tool did not end");
+                }
+                return Err(error);
             }
         }
         Ok(effects)
@@ -180,6 +190,7 @@ impl Driver {
 
 struct Prepared {
     starts_task: bool,
+    numbered: CancellationToken,
     run: BoxFuture<'static, ()>,
 }
 
@@ -187,13 +198,7 @@ type Ended = mpsc::UnboundedSender<(CallId, Outcome, i64)>;
 
 impl Driver {
     /// A call, ready to run; it reports its outcome to `ended`, also when it could not begin or met a defect.
-    fn prepare(
-        &self,
-        tools: &[Arc<dyn Tool>],
-        request: CallRequest,
-        stop: &CancellationToken,
-        ended: &Ended,
-    ) -> Prepared {
+    fn prepare(&self, tools: &[Arc<Offer>], request: CallRequest, stop: &CancellationToken, ended: &Ended) -> Prepared {
         let CallRequest { id, name, args } = request;
         let call = Call {
             id: id.clone(),
@@ -201,16 +206,18 @@ impl Driver {
             cwd: self.place.cwd.clone(),
             mode: self.place.mode,
             cancel: stop.child_token(),
+            numbered: CancellationToken::new(),
             live: self.agent.live.output(&id),
             env: self.shared.env.clone(),
         };
-        let tool = tools.iter().find(|tool| tool.spec().name == name).cloned().ok_or_else(|| {
-            let names: Vec<String> = tools.iter().map(|tool| tool.spec().name).collect();
+        let offer = tools.iter().find(|offer| offer.spec.name == name);
+        let tool = offer.map(|offer| offer.tool.clone()).ok_or_else(|| {
+            let names: Vec<&str> = tools.iter().map(|offer| offer.spec.name.as_str()).collect();
             Outcome::fail(format!("There is no tool {name:?}. There are: {}.", names.join(", ")))
         });
         let ready = tool.and_then(|tool| Ok((tool, read_args(&args).map_err(Outcome::fail)?)));
         let starts_task = ready.as_ref().is_ok_and(|(tool, args)| tool.starts_task(args));
-        let ended = ended.clone();
+        let (ended, numbered) = (ended.clone(), call.numbered.clone());
         let run = async move {
             let began = Instant::now();
             let work = async {
@@ -226,7 +233,7 @@ impl Driver {
             // The driver stops listening only after it has given this call up.
             drop(ended.send((id, outcome, ms)));
         };
-        Prepared { starts_task, run: run.boxed() }
+        Prepared { starts_task, numbered, run: run.boxed() }
     }
 }
 

@@ -106,44 +106,45 @@ pub(super) const SESSION: &str = "id, parent, root, depth, title, label, provide
      last_sign_at, created_at, started_at, ended_at, step, input, output, cached, estimated, requests, last_n, \
      turn_open, asking";
 
-/// A session from its row.
+/// A session from its row. By position: by name, every event that is written would look up every name.
 pub(super) fn session(row: &Row) -> Result<Session, Fault> {
     let view = SessionView {
-        id: SessionId(row.get("id")?),
-        parent: row.get::<_, Option<String>>("parent")?.map(SessionId),
-        root: SessionId(row.get("root")?),
-        depth: row.get("depth")?,
-        title: row.get("title")?,
-        label: row.get("label")?,
-        provider: row.get("provider")?,
-        model: row.get("model")?,
-        mode: from_word(row.get("mode")?)?,
-        cwd: row.get("cwd")?,
-        state: from_word(row.get("state")?)?,
-        detail: row.get("detail")?,
+        id: SessionId(row.get(0)?),
+        parent: row.get::<_, Option<String>>(1)?.map(SessionId),
+        root: SessionId(row.get(2)?),
+        depth: row.get(3)?,
+        title: row.get(4)?,
+        label: row.get(5)?,
+        provider: row.get(6)?,
+        model: row.get(7)?,
+        mode: from_word(row.get(8)?)?,
+        cwd: row.get(9)?,
+        state: from_word(row.get(10)?)?,
+        detail: row.get(11)?,
         live_below: 0,
         needs_you: 0,
-        task: row.get::<_, Option<String>>("task")?.map(TaskId),
-        last_sign_at: row.get("last_sign_at")?,
-        created_at: row.get("created_at")?,
-        started_at: row.get("started_at")?,
-        ended_at: row.get("ended_at")?,
-        step: row.get("step")?,
+        task: row.get::<_, Option<String>>(12)?.map(TaskId),
+        last_sign_at: row.get(13)?,
+        created_at: row.get(14)?,
+        started_at: row.get(15)?,
+        ended_at: row.get(16)?,
+        step: row.get(17)?,
         steerable: false,
-        tokens: tokens(row)?,
+        tokens: tokens(row, 18)?,
         cost: None,
-        last_n: row.get("last_n")?,
+        last_n: row.get(23)?,
     };
-    Ok(Session { view, turn_open: row.get("turn_open")?, asking: row.get("asking")? })
+    Ok(Session { view, turn_open: row.get(24)?, asking: row.get(25)? })
 }
 
-fn tokens(row: &Row) -> rusqlite::Result<Tokens> {
+/// Tokens from the five columns that begin at `at`.
+fn tokens(row: &Row, at: usize) -> rusqlite::Result<Tokens> {
     Ok(Tokens {
-        input: row.get("input")?,
-        output: row.get("output")?,
-        cached: row.get("cached")?,
-        estimated: row.get("estimated")?,
-        requests: row.get("requests")?,
+        input: row.get(at)?,
+        output: row.get(at + 1)?,
+        cached: row.get(at + 2)?,
+        estimated: row.get(at + 3)?,
+        requests: row.get(at + 4)?,
     })
 }
 
@@ -254,6 +255,12 @@ pub(super) fn sessions(sql: &Connection, root: Option<&SessionId>) -> Result<Vec
     }
 }
 
+pub(super) fn children(sql: &Connection, root: &SessionId) -> Result<Vec<SessionId>, Fault> {
+    sql.prepare_cached("SELECT id FROM session WHERE root = ?1 AND depth > 0")?
+        .query_and_then([root.as_str()], |row| Ok(SessionId(row.get(0)?)))?
+        .collect()
+}
+
 pub(super) fn task(sql: &Connection, id: &TaskId) -> Result<TaskView, Fault> {
     let mut statement = sql.prepare_cached(&format!("SELECT {TASK} FROM task WHERE id = ?1"))?;
     let mut rows = statement.query([id.as_str()])?;
@@ -312,7 +319,7 @@ pub(super) fn usage(sql: &Connection, id: &SessionId) -> Result<(Tokens, Tokens)
     let mut rows = statement.query([id.as_str()])?;
     let (mut own, mut branch) = (None, Tokens::default());
     while let Some(row) = rows.next()? {
-        let tokens = tokens(row)?;
+        let tokens = tokens(row, 1)?;
         branch = branch.plus(tokens);
         if row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)? == id.as_str() {
             own = Some(tokens);

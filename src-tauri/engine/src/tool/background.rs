@@ -37,6 +37,7 @@ impl StartBackground for BackgroundCommands {
             label,
             child: None,
             call: Some(call.id.clone()),
+            numbered: call.numbered.clone(),
             levels: 1,
         };
         let (processes, grace) = (self.processes.clone(), self.grace);

@@ -387,6 +387,7 @@ mod tests {
             cwd: folder.path().to_owned(),
             mode: Mode::Full,
             cancel: CancellationToken::new(),
+            numbered: CancellationToken::new(),
             live: Arc::new(Silent),
             env: Env::system(),
         };

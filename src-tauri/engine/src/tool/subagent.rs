@@ -81,6 +81,7 @@ impl Tool for Subagent {
         let ask = Delegation {
             owner: call.owner.clone(),
             call: call.id.clone(),
+            numbered: call.numbered.clone(),
             description: args.description,
             prompt: args.prompt,
         };
