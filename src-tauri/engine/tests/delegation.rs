@@ -380,6 +380,7 @@ async fn bad_input_is_answered_with_its_code_and_changes_nothing() {
         engine.stop(Target::Branch(nobody.clone()), None, false, &key()).await.unwrap_err().code(),
         engine.wait_task(&task("bash-9"), crate::lab::PATIENCE).await.unwrap_err().code(),
         engine.page(&nobody, None, None, 10).await.unwrap_err().code(),
+        engine.follow(None, Some(1_000_000)).await.err().unwrap().code(),
     ];
     assert_eq!(
         codes,
@@ -390,7 +391,8 @@ async fn bad_input_is_answered_with_its_code_and_changes_nothing() {
             Code::BadRequest,
             Code::UnknownSession,
             Code::UnknownTask,
-            Code::UnknownSession
+            Code::UnknownSession,
+            Code::BadRequest
         ]
     );
     std::fs::remove_dir(&lab.cwd).unwrap();

@@ -1,7 +1,7 @@
 //! Following: a cursor in the log, and what was seen of one session's live text. Reload, lag and restart lose nothing.
 
 use super::Inner;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::event::{Event, Recorded};
 use crate::id::{SessionId, TaskId};
 use crate::live::Seen;
@@ -43,7 +43,15 @@ impl Follow {
         if trouble.borrow().is_some() {
             trouble.mark_changed();
         }
-        let cursor = after.unwrap_or_else(|| *log.borrow());
+        let now = *log.borrow();
+        let cursor = after.unwrap_or(now);
+        if cursor > now {
+            let message = format!(
+                "The position {cursor} is beyond the log, which stands at {now}. Read the tree again and follow from \
+                 there."
+            );
+            return Err(Error::new(Code::BadRequest, message));
+        }
         // Who comes back may have missed any of them.
         let deleted = if after.is_some() { 0 } else { lock(&inner.deleted).len() };
         Ok(Self { inner, session, cursor, seen: Seen::default(), deleted, log, pulse, trouble, last: None })
