@@ -40,7 +40,6 @@ pub struct Seen {
     /// The requests of child 0, in order.
     pub child: Vec<Vec<u8>>,
     pub requests: usize,
-    pub connections: usize,
 }
 
 #[derive(Deserialize)]
@@ -66,7 +65,6 @@ impl Endpoint {
             loop {
                 let (socket, _) = listener.accept().await.unwrap();
                 socket.set_nodelay(true).unwrap();
-                accepting.seen.lock().unwrap().connections += 1;
                 tokio::spawn(serve(socket, accepting.clone()));
             }
         });
