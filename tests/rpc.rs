@@ -69,7 +69,7 @@ fn every_command_of_the_table_is_there_and_in_the_help() {
     let help = place.run(["rpc", "--help"]);
     assert_eq!(help.code, Some(0));
     let mut rpc = place.rpc();
-    for row in coppice::commands::TABLE {
+    for row in coppice_host::commands::TABLE {
         assert!(help.out.contains(row.what), "{}", row.name);
         let refused = rpc.refused(row.name, json!({ "no such argument": 1 }));
         assert!(!refused["message"].as_str().unwrap().contains("no command"), "{refused}");

@@ -109,6 +109,17 @@ fn seam(path: &str) -> bool {
     path.starts_with("src-tauri/engine/src/tool/")
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn the_terminal_loads_nothing_that_draws() {
+    let needed = crate::support::output("readelf", &["-d", env!("CARGO_BIN_EXE_coppice")]);
+    let window = crate::support::output("readelf", &["-d", env!("CARGO_BIN_EXE_coppice-window")]);
+    assert!(window.out.contains("webkit2gtk"), "{}", window.out);
+    for library in ["gtk", "webkit", "gdk", "glib"] {
+        assert!(!needed.out.contains(library), "{}", needed.out);
+    }
+}
+
 #[test]
 fn the_engine_names_no_window() {
     let engine: Vec<_> = product().into_iter().filter(|(path, _)| path.starts_with("src-tauri/engine/")).collect();
@@ -124,8 +135,15 @@ fn each_power_has_one_place() {
     only(
         &[&place("process.rs"), &place("process")],
         &all,
-        &["Command::new", "process_wrap", "kill_process"],
+        &["process_wrap", "kill_process"],
         "only process.rs makes and ends processes",
+    );
+    // The terminal's program becomes the window's.
+    only(
+        &[&place("process.rs"), &place("process"), "src-tauri/src/bin/coppice.rs"],
+        &all,
+        &["Command::new"],
+        "only process.rs makes processes",
     );
     only(&[&place("scope.rs")], &all, &["tokio::spawn", "spawn_blocking", "thread::spawn"], "only scope.rs spawns");
     only(
@@ -211,6 +229,7 @@ fn modules(below: &str) -> BTreeMap<String, BTreeSet<String>> {
 #[test]
 fn no_two_modules_name_each_other_in_a_circle() {
     no_circle(&modules("src-tauri/src/"));
+    no_circle(&modules("src-tauri/host/src/"));
     no_circle(&modules("src-tauri/engine/src/"));
 }
 

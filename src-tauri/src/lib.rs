@@ -1,29 +1,15 @@
-//! The desktop shell of Coppice: the window, the terminal, the notifications, around the engine.
+//! The desktop shell of Coppice: the window, the tray and the notifications, around a host.
 
-pub mod board;
-pub mod cli;
-pub mod client;
-pub mod commands;
-pub mod desktop;
-pub mod display;
-pub mod host;
-pub mod notify;
 pub mod page;
 pub mod place;
-pub mod push;
 pub mod quit;
-pub mod rpc;
 pub mod shell;
-pub mod single;
-pub mod status;
-pub mod stream;
 pub mod teller;
-pub mod text;
 pub mod tray;
 pub mod window;
 
 use coppice_engine::id::SessionId;
-use host::{Host, Window};
+use coppice_host::host::{Host, Window};
 use shell::Shell;
 use std::time::Duration;
 use tauri::menu::{Menu, MenuItem};

@@ -1,28 +1,27 @@
-//! Starts the terminal's command or the window, and ends the process in one place.
+//! `coppice-window`: opens the window, and ends the process in one place. It is a program of its own so that the
+//! terminal does not load what draws.
 
-use coppice::cli::{self, Asked, Out};
-use coppice::commands::Failed;
-use coppice::host::{Host, leave_on_signals};
-use coppice::single::{Folders, Holder};
-use coppice::{display, quit, run};
+use coppice::{quit, run};
+use coppice_host::cli::{self, Asked, LINGER, Out};
+use coppice_host::commands::Failed;
+use coppice_host::display;
+use coppice_host::host::{Host, leave_on_signals};
+use coppice_host::single::{Folders, Holder};
 use std::process::ExitCode;
-use std::time::Duration;
 use tokio::runtime::Runtime;
 
-/// How long threads that nobody can interrupt (a read of standard input) may hold up the end.
-const LINGER: Duration = Duration::from_millis(200);
-
 fn main() -> ExitCode {
-    let asked = match cli::parse() {
-        Ok(asked) => asked,
+    let folders = match cli::parse() {
+        Ok(Asked::Window(folders)) => folders,
+        Ok(Asked::Terminal(_)) => return told("This program only opens the window. `coppice` does the rest."),
         Err(code) => return code,
     };
-    if let Asked::Window(_) = &asked {
-        #[cfg(target_os = "linux")]
+    #[cfg(target_os = "linux")]
+    {
         if display::without_dmabuf() {
             set_without_dmabuf();
         }
-        if !display::is_there() {
+        if !(display::is_named() && gtk::init().is_ok()) {
             return told(display::NO_DISPLAY);
         }
     }
@@ -30,12 +29,9 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return told(&format!("Coppice could not start its threads ({error}).")),
     };
-    let code = match asked {
-        Asked::Terminal(terminal) => runtime.block_on(terminal.run()),
-        Asked::Window(folders) => match window(&runtime, folders) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(failed) => told(&failed.message),
-        },
+    let code = match window(&runtime, folders) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failed) => told(&failed.message),
     };
     runtime.shutdown_timeout(LINGER);
     code
@@ -80,6 +76,6 @@ fn set_without_dmabuf() {
 
 fn told(message: &str) -> ExitCode {
     // Nobody is left to tell it to when standard error is gone too.
-    let _ = Out::stderr().line(&coppice::text::plain(message));
+    let _ = Out::stderr().line(&coppice_host::text::plain(message));
     ExitCode::FAILURE
 }

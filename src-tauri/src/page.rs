@@ -1,13 +1,15 @@
 //! What the shell knows of the window's page, and how the window comes to the front.
 
-use crate::host::Host;
-use crate::push::Push;
-use crate::stream::Stream;
+use async_trait::async_trait;
 use coppice_engine::id::SessionId;
+use coppice_host::host::Host;
+use coppice_host::push::Push;
+use coppice_host::stream::{Sink, Stream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tauri::{AppHandle, Manager};
-use tokio::sync::Notify;
+use tauri::ipc::Channel;
+use tauri::{AppHandle, Manager, WebviewWindow};
+use tokio::sync::{Notify, oneshot};
 
 /// The window's label.
 pub const MAIN: &str = "main";
@@ -120,15 +122,45 @@ pub fn raise(app: &AppHandle, session: Option<SessionId>) {
     }
 }
 
+/// Pushes to the page of this window.
+pub struct ToPage(pub Channel<Push>, pub WebviewWindow);
+
+#[async_trait]
+impl Sink for ToPage {
+    async fn push(&self, push: Push) -> bool {
+        self.0.send(push).is_ok()
+    }
+
+    /// A page answers a script in its turn, behind the pushes before it.
+    async fn taken(&self) -> bool {
+        let (sender, receiver) = oneshot::channel();
+        let sender = Mutex::new(Some(sender));
+        let asked = self.1.eval_with_callback("0", move |_| {
+            if let Ok(mut sender) = sender.lock()
+                && let Some(sender) = sender.take()
+            {
+                // The subscription may have ended meanwhile.
+                let _ = sender.send(());
+            }
+        });
+        if asked.is_err() {
+            return false;
+        }
+        // While a page is being loaded the script waits with the pushes, and who asked is not told.
+        let _ = receiver.await;
+        true
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stream::Sink;
+    use coppice_host::stream::Lines;
 
     #[tokio::test]
     async fn the_later_of_two_quick_requests_stands_whichever_is_done_first() {
         let page = Page::default();
-        let stream = || Arc::new(Stream::new(Sink::Lines(tokio::sync::mpsc::channel(1).0)));
+        let stream = || Arc::new(Stream::new(Lines(tokio::sync::mpsc::channel(1).0)));
         page.focus(true);
         let (first, second) = (page.number(), page.number());
         assert!(page.take(second, stream(), Some("second".into())).is_some());
@@ -144,7 +176,7 @@ mod tests {
         page.tell(Push::Show("a".into())).await;
         page.tell(Push::Quitting(1)).await;
         page.tell(Push::Show("b".into())).await;
-        let stream = Arc::new(Stream::new(Sink::Lines(tokio::sync::mpsc::channel(1).0)));
+        let stream = Arc::new(Stream::new(Lines(tokio::sync::mpsc::channel(1).0)));
         let waiting = page.take(page.number(), stream, None).unwrap();
         assert!(matches!(&waiting[..], [Push::Quitting(1), Push::Show(id)] if id.as_str() == "b"), "{waiting:?}");
     }

@@ -1,16 +1,18 @@
 //! Closing, quitting, and the one way out: `host.leaving` fires, the window goes, the event loop ends, and then the
 //! process shuts everything down in order.
 
-use crate::host::Host;
 use crate::page::{self, MAIN, Page};
-use crate::push::{Push, Quit};
+use crate::place;
 use crate::shell::Shell;
-use crate::status::Topic;
 use crate::tray::Deed;
-use crate::{notify, place, text};
 use coppice_engine::engine::Target;
 use coppice_engine::env::Env;
 use coppice_engine::event::Receipt;
+use coppice_host::host::Host;
+use coppice_host::notify;
+use coppice_host::push::{Push, Quit};
+use coppice_host::status::Topic;
+use coppice_host::text;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,11 +1,6 @@
 //! The part of the desktop that follows the engine: it counts for the tray, and gathers ends to be told.
 
-use crate::board::{Board, Counts};
-use crate::desktop;
-use crate::host::Host;
-use crate::notify::{self, Ends, Note};
 use crate::page::{MAIN, Page};
-use crate::status::Topic;
 use crate::teller::Teller;
 use crate::tray::{Does, Tray};
 use coppice_engine::config::Desktop as Setting;
@@ -13,6 +8,11 @@ use coppice_engine::engine::Follow;
 use coppice_engine::error::{Code, Result};
 use coppice_engine::id::SessionId;
 use coppice_engine::view::Frame;
+use coppice_host::board::{Board, Counts};
+use coppice_host::desktop;
+use coppice_host::host::Host;
+use coppice_host::notify::{self, Ends, Note};
+use coppice_host::status::Topic;
 use std::sync::OnceLock;
 use std::time::Duration;
 use tauri::{AppHandle, Manager};

@@ -1,13 +1,13 @@
 //! Shows notifications: one task for each that is open, at most one of each tree, and hears their clicks.
 
-use crate::desktop::{self, NoticeService};
-use crate::host::Host;
-use crate::notify::Note;
 use crate::page::{self, Page};
-use crate::status::Topic;
 use coppice_engine::config::Desktop as Setting;
 use coppice_engine::id::SessionId;
 use coppice_engine::scope::Scope;
+use coppice_host::desktop::{self, NoticeService};
+use coppice_host::host::Host;
+use coppice_host::notify::Note;
+use coppice_host::status::Topic;
 use std::sync::Arc;
 use std::time::Duration;
 use tauri::{AppHandle, Manager};

@@ -1,6 +1,6 @@
 //! The tray: what lives on when the window is closed, in a line, with Open, Stop everything and Quit.
 
-use crate::board::Counts;
+use coppice_host::board::Counts;
 use std::panic::AssertUnwindSafe;
 use tauri::menu::{Menu, MenuItem, PredefinedMenuItem};
 use tauri::tray::TrayIconBuilder;

@@ -1,14 +1,14 @@
 //! The one window: how it is made, and what its page may ask for.
 
-use crate::commands::{self, Failed};
-use crate::host::Host;
-use crate::page::{MAIN, Page};
+use crate::page::{MAIN, Page, ToPage};
 use crate::place;
-use crate::push::{Push, Quit};
 use crate::quit;
-use crate::stream::{Sink, Stream};
 use coppice_engine::error::Code;
 use coppice_engine::id::SessionId;
+use coppice_host::commands::{self, Failed};
+use coppice_host::host::Host;
+use coppice_host::push::{Push, Quit};
+use coppice_host::stream::Stream;
 use serde_json::Value;
 use std::sync::Arc;
 use tauri::ipc::Channel;
@@ -78,7 +78,7 @@ pub async fn watch(
     channel: Channel<Push>,
 ) -> Result<i64, Failed> {
     let number = page.number();
-    let stream = Arc::new(Stream::new(Sink::Page(channel, Box::new(window))));
+    let stream = Arc::new(Stream::new(ToPage(channel, window)));
     let seq = stream.follow((&host.engine, &host.scope, &host.status), session.clone(), after).await?;
     let Some(waiting) = page.take(number, stream.clone(), session) else { return Ok(seq) };
     stream.begin();

@@ -3,7 +3,7 @@
 
 use crate::commands::{self, Failed, TABLE};
 use crate::host::Host;
-use crate::stream::{Sink, Stream};
+use crate::stream::{Lines, Stream};
 use coppice_engine::error::Code;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -51,7 +51,7 @@ where
     let (lines, queue) = mpsc::channel(QUEUE);
     let unread = CancellationToken::new();
     let done = CancellationToken::new();
-    let stream = Arc::new(Stream::new(Sink::Lines(lines.clone())));
+    let stream = Arc::new(Stream::new(Lines(lines.clone())));
     let host = host.with_stream(stream.clone());
     tokio::join!(
         async {

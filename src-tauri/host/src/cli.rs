@@ -18,9 +18,12 @@ use coppice_engine::event::Mode;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 pub use out::Out;
 
+/// How long threads that nobody can interrupt (a read of standard input) may hold up the end of a process.
+pub const LINGER: Duration = Duration::from_millis(200);
 /// It was stopped: by a signal, by a person at the window, by another process.
 const STOPPED: u8 = 130;
 /// The reader of standard output is gone, as a shell tells it.

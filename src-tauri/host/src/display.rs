@@ -12,16 +12,10 @@ pub const NO_DISPLAY: &str =
 #[cfg(target_os = "linux")]
 pub const DMABUF: &str = "WEBKIT_DISABLE_DMABUF_RENDERER";
 
-/// Whether a window can be opened: on Linux a display that answers.
+/// Whether the environment names a display.
 #[cfg(target_os = "linux")]
-pub fn is_there() -> bool {
-    (var("DISPLAY").is_some() || var("WAYLAND_DISPLAY").is_some()) && gtk::init().is_ok()
-}
-
-/// Whether a window can be opened.
-#[cfg(not(target_os = "linux"))]
-pub fn is_there() -> bool {
-    true
+pub fn is_named() -> bool {
+    var("DISPLAY").is_some() || var("WAYLAND_DISPLAY").is_some()
 }
 
 /// Whether WebKitGTK is to draw without DMA buffers, because the window would stay blank with them: there is no

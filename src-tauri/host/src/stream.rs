@@ -3,16 +3,15 @@
 
 use crate::push::Push;
 use crate::status::{Status, Topic};
+use async_trait::async_trait;
 use coppice_engine::Engine;
 use coppice_engine::engine::Follow;
 use coppice_engine::error::Result;
 use coppice_engine::id::SessionId;
 use coppice_engine::scope::Scope;
 use coppice_engine::view::Frame;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tauri::WebviewWindow;
-use tauri::ipc::Channel;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -22,17 +21,38 @@ const AHEAD: u32 = 16;
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Where pushes go.
-#[derive(Clone)]
-pub enum Sink {
-    /// To the page of this window.
-    Page(Channel<Push>, Box<WebviewWindow>),
-    /// As lines of JSON, through a queue that has a bound.
-    Lines(mpsc::Sender<String>),
+#[async_trait]
+pub trait Sink: Send + Sync {
+    /// Pushes; false when the subscriber is gone.
+    async fn push(&self, push: Push) -> bool;
+
+    /// Waits until everything pushed so far was taken; false when the subscriber is gone.
+    async fn taken(&self) -> bool;
+}
+
+/// Pushes as lines of JSON, through a queue that has a bound: what is in it counts as taken.
+pub struct Lines(pub mpsc::Sender<String>);
+
+#[async_trait]
+impl Sink for Lines {
+    async fn push(&self, push: Push) -> bool {
+        match serde_json::to_string(&push) {
+            Ok(line) => self.0.send(line).await.is_ok(),
+            Err(error) => {
+                tracing::error!(%error, "a frame could not be written down");
+                false
+            }
+        }
+    }
+
+    async fn taken(&self) -> bool {
+        true
+    }
 }
 
 /// One subscriber and its subscription.
 pub struct Stream {
-    sink: Sink,
+    sink: Arc<dyn Sink>,
     current: Mutex<Option<Subscription>>,
 }
 
@@ -41,48 +61,10 @@ struct Subscription {
     begin: Option<oneshot::Sender<()>>,
 }
 
-impl Sink {
-    /// Pushes; false when the subscriber is gone.
-    pub async fn push(&self, push: Push) -> bool {
-        match self {
-            Self::Page(channel, _) => channel.send(push).is_ok(),
-            Self::Lines(lines) => match serde_json::to_string(&push) {
-                Ok(line) => lines.send(line).await.is_ok(),
-                Err(error) => {
-                    tracing::error!(%error, "a frame could not be written down");
-                    false
-                }
-            },
-        }
-    }
-
-    /// Waits until everything pushed so far was taken; false when the subscriber is gone. A page answers a script in
-    /// its turn, behind the pushes before it.
-    async fn taken(&self) -> bool {
-        let Self::Page(_, window) = self else { return true };
-        let (sender, receiver) = oneshot::channel();
-        let sender = Mutex::new(Some(sender));
-        let asked = window.eval_with_callback("0", move |_| {
-            if let Ok(mut sender) = sender.lock()
-                && let Some(sender) = sender.take()
-            {
-                // The subscription may have ended meanwhile.
-                let _ = sender.send(());
-            }
-        });
-        if asked.is_err() {
-            return false;
-        }
-        // While a page is being loaded the script waits with the pushes, and who asked is not told.
-        let _ = receiver.await;
-        true
-    }
-}
-
 impl Stream {
     /// A subscriber without a subscription.
-    pub fn new(sink: Sink) -> Self {
-        Self { sink, current: Mutex::new(None) }
+    pub fn new(sink: impl Sink + 'static) -> Self {
+        Self { sink: Arc::new(sink), current: Mutex::new(None) }
     }
 
     /// Subscribes, in place of the subscription before. Nothing is pushed until [`Stream::begin`], so that the answer
@@ -151,7 +133,7 @@ impl Drop for Stream {
     }
 }
 
-async fn run(mut follow: Follow, mut seq: i64, sink: Sink, status: Status) {
+async fn run(mut follow: Follow, mut seq: i64, sink: Arc<dyn Sink>, status: Status) {
     let mut said = status.watch();
     let mut ahead = 0;
     loop {

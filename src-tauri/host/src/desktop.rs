@@ -6,9 +6,9 @@ pub const NO_SERVICE: &str = "No notification service answers on this desktop, s
 #[cfg(target_os = "linux")]
 mod imp {
     use coppice_engine::scope::Scope;
-    use gtk::gio;
     use notify_rust::{Hint, Notification, NotificationHandle, NotificationResponse, Urgency};
     use std::time::Duration;
+    use zbus::fdo::DBusProxy;
 
     /// How long a service may take to answer.
     const PATIENCE: Duration = Duration::from_secs(3);
@@ -90,24 +90,18 @@ mod imp {
 
     /// Whether an icon in a tray would be seen.
     pub async fn has_tray() -> bool {
-        let asked = Scope::blocking(|| {
+        let asked = async {
             let watcher = "org.kde.StatusNotifierWatcher";
-            let bus = gio::bus_get_sync(gio::BusType::Session, gio::Cancellable::NONE)?;
-            let patience = i32::try_from(PATIENCE.as_millis()).unwrap_or(i32::MAX);
-            bus.call_sync(
-                Some(watcher),
-                "/StatusNotifierWatcher",
-                "org.freedesktop.DBus.Properties",
-                "Get",
-                Some(&(watcher, "IsStatusNotifierHostRegistered").into()),
-                None,
-                gio::DBusCallFlags::NO_AUTO_START,
-                patience,
-                gio::Cancellable::NONE,
-            )
-        });
+            let bus = zbus::Connection::session().await?;
+            // Asking a service that does not run would start it.
+            if !DBusProxy::new(&bus).await?.name_has_owner(watcher.try_into()?).await? {
+                return Ok(false);
+            }
+            let tray = zbus::Proxy::new(&bus, watcher, "/StatusNotifierWatcher", watcher).await?;
+            tray.get_property::<bool>("IsStatusNotifierHostRegistered").await
+        };
         match tokio::time::timeout(PATIENCE, asked).await {
-            Ok(Ok(answer)) => answer.child_value(0).as_variant().and_then(|told| told.get::<bool>()).unwrap_or(false),
+            Ok(Ok(registered)) => registered,
             Ok(Err(error)) => {
                 tracing::debug!(%error, "no tray");
                 false
