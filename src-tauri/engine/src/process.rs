@@ -2,12 +2,14 @@
 //!
 //! Every command runs in a session of its own, behind a guard (`process/guard.rs`), and carries a marker in its
 //! environment (`COPPICE_TASK`), unique to the data folder, the session and the call or task. Ending a tree ends the
-//! group and everything that carries the marker or descends from it, also what left the group: politely first, then by
-//! force; what was seen gone is told process by process. A ledger keeps pid, start time and boot id, so that the next
-//! start can end what a crash left, and nothing else. Guards are no part of what people are told, unless one stays.
+//! group and everything that carries the marker or stands below the guard, also what left the group, shed its environment
+//! and lost its parent: politely first, then by force; what was seen gone is told process by process. A ledger keeps pid,
+//! start time and boot id, so that the next start can end what a crash left, and nothing else. Guards are no part of what
+//! people are told, unless one stays.
 //!
-//! One limit is known: a process that leaves the group, sheds its environment and loses its parent, all between two
-//! looks, cannot be told from a stranger.
+//! A guard that is killed takes its tree along. One limit is known: what has left the group, shed its environment and
+//! lost its parent before anybody looked cannot be told from a stranger once its guard was killed. Outside of Linux only
+//! groups are seen.
 
 mod end;
 mod guard;
@@ -23,10 +25,11 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use table::{Identity, SEES_PROCESSES, Target};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines, ReadHalf, Take};
 use tokio::sync::{Notify, mpsc, watch};
 
 /// Where started processes are written down, durably. The store implements it.
@@ -96,6 +99,8 @@ struct Live {
     marker: String,
     /// The guard; its pid is also the number of its group.
     id: Identity,
+    /// The guard's watcher, once the guard has told of it.
+    watcher: OnceLock<Identity>,
     seen: Mutex<BTreeMap<Identity, bool>>,
     exit: watch::Sender<Option<Exit>>,
     /// What lived when the first process had exited.
@@ -189,6 +194,7 @@ impl Processes {
             session: plan.session,
             marker: marker.clone(),
             id,
+            watcher: OnceLock::new(),
             seen: Mutex::new(BTreeMap::from([(id, SEES_PROCESSES)])),
             exit: watch::Sender::new(None),
             left: Mutex::default(),
@@ -249,11 +255,13 @@ impl Processes {
     fn target(&self, sessions: &[SessionId]) -> Target {
         let mut target = Target {
             prefixes: sessions.iter().map(|session| self.inner.prefix(session)).collect(),
+            guards: Some(BTreeSet::new()),
             ..Target::default()
         };
         for live in lock(&self.inner.live).iter().filter(|live| sessions.contains(&live.session)) {
             target.groups.push(live.id.pid);
             target.seen.extend(lock(&live.seen).iter());
+            target.guards = target.guards.zip(live.guards()).map(|(guards, more)| &guards | &more);
         }
         target
     }
@@ -306,23 +314,39 @@ impl Tree {
 }
 
 impl Live {
+    /// The guard and its watcher, when both are known.
+    fn guards(&self) -> Option<BTreeSet<Identity>> {
+        self.watcher.get().map(|watcher| BTreeSet::from([self.id, *watcher]))
+    }
+
     fn target(&self) -> Target {
         Target {
             markers: BTreeSet::from([self.marker.clone()]),
             since: self.id.started,
             groups: vec![self.id.pid],
             seen: lock(&self.seen).clone(),
+            guards: self.guards(),
             ..Target::default()
         }
     }
 
-    /// What of the tree lives now, the guard apart; remembered for a later end.
+    /// What of the tree lives now, the guard apart; remembered for a later end. That nothing does is told when the kernel
+    /// says so, and otherwise after several looks: one proves nothing.
     async fn look(self: &Arc<Self>) -> Vec<Identity> {
         let live = self.clone();
         Scope::blocking(move || {
-            let mut target = live.target();
-            let left = target.look_for_commands();
-            lock(&live.seen).extend(target.seen);
+            let mut left = Vec::new();
+            for _ in 0..end::LOOKS {
+                if live.watcher.get().is_some_and(|watcher| table::has_only(live.id, *watcher)) {
+                    break;
+                }
+                let mut target = live.target();
+                left = target.look_for_commands();
+                lock(&live.seen).extend(target.seen);
+                if !left.is_empty() {
+                    break;
+                }
+            }
             left
         })
         .await
@@ -377,18 +401,25 @@ async fn carry(mut output: guard::Output, sender: mpsc::Sender<Vec<u8>>) {
     }
 }
 
+/// What a guard says, line by line.
+type Words = Lines<BufReader<Take<ReadHalf<guard::Line>>>>;
+
 /// Attends a tree to its natural end: learns the exit, waits for what was left behind, dismisses the guard.
 async fn attend(inner: Arc<Inner>, live: Arc<Live>, mut child: guard::Child, line: guard::Line) {
     let (reader, mut writer) = tokio::io::split(line);
-    let mut status = String::new();
-    let mut reader = BufReader::new(reader).take(16);
-    let told = tokio::select! {
-        read = reader.read_line(&mut status) => read.ok().and_then(|_| status.trim().parse().ok()).map(told),
-        _ = child.wait() => None,
-    };
-    let exit = match told {
-        Some(exit) => exit,
-        None => child.wait().await.map_or(Exit { code: None, signal: None }, observed),
+    let mut words = BufReader::new(reader.take(64)).lines();
+    let watcher = hear(&mut words, &mut child).await;
+    if let Some(id) = watcher.filter(|_| SEES_PROCESSES).and_then(table::identify) {
+        live.watcher.set(id).ok();
+    }
+    let exit = match hear(&mut words, &mut child).await {
+        Some(code) => told(code),
+        None => {
+            let exit = child.wait().await.map_or(Exit { code: None, signal: None }, observed);
+            // Nobody takes in any more what loses its parent: it is ended while it still can be told.
+            end::end(live.target(), &[], Duration::ZERO).await;
+            exit
+        }
     };
     // The look also learns which processes are guards, before any of them goes.
     let mut left = live.look().await;
@@ -408,6 +439,15 @@ async fn attend(inner: Arc<Inner>, live: Arc<Live>, mut child: guard::Child, lin
     // The second look, which also sees what was made during the first.
     while !inner.settle(&live).await {
         live.rest(&mut pause).await;
+    }
+}
+
+/// The number that the guard says next. None when it ends first.
+async fn hear<N: FromStr>(words: &mut Words, child: &mut guard::Child) -> Option<N> {
+    tokio::select! {
+        biased;
+        word = words.next_line() => word.ok().flatten()?.trim().parse().ok(),
+        _ = child.wait() => None,
     }
 }
 

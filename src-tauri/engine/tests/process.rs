@@ -170,6 +170,16 @@ async fn a_stop_ends_what_makes_new_processes_all_the_time() {
         export BREED='trap "" TERM; N=$((N - 1)); [ $N -gt 0 ] || exit; for i in 1 2 3; do sleep 0.01 & done; wait; exec sh -c "$BREED"'
         for i in 1 2 3 4; do setsid sh -c "$BREED" & done; echo ready; wait"#;
     stops("breed", breed, 5, None).await;
+
+    let name = format!("hop-{}", std::process::id());
+    let stripped = format!(
+        r#"env -i NAME={name} N=20000 HOP='trap "" TERM; N=$((N - 1)); [ $N -gt 0 ] || exit; sleep 0.002; setsid sh -c "$HOP" $NAME & exit' sh -c 'sh -c "$HOP" $NAME'
+        echo ready; sleep 600"#
+    );
+    stops("hop-stripped", &stripped, 2, None).await;
+    for _ in 0..20 {
+        assert_eq!(running_as(|line| line.ends_with(&name)), Vec::<u32>::new());
+    }
 }
 
 #[tokio::test]
@@ -196,16 +206,89 @@ async fn a_command_cannot_end_the_app_by_signalling_its_parent_or_its_group() {
     assert_eq!(book.markers(), Vec::<String>::new());
 }
 
+/// The living processes of the system with exactly this command line.
+fn running(line: &str) -> Vec<u32> {
+    running_as(|other| other == line)
+}
+
+/// The living processes of the system with such a command line.
+fn running_as(fits: impl Fn(&str) -> bool) -> Vec<u32> {
+    let rows = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let read = std::fs::read(entry.path().join("cmdline")).ok()?;
+        fits(String::from_utf8_lossy(&read).replace('\0', " ").trim()).then_some(pid)
+    });
+    rows.collect()
+}
+
+/// How long a `sleep` of this test sleeps; no other process of the system sleeps as long.
+fn nap(test: u32) -> String {
+    format!("{}.{test}", 100_000 + std::process::id())
+}
+
 #[tokio::test]
-async fn a_command_that_kills_its_guard_is_still_seen_and_ended() {
-    let (processes, _) = processes("unguarded");
-    let mut tree =
-        processes.start(plan("s", "1", "kill -9 $PPID; sleep 0.1; echo ready; sleep 600; true")).await.unwrap();
-    said(&mut tree, "ready").await;
-    assert_eq!(tree.exited().await.unwrap(), Exit { code: None, signal: Some(9) });
-    assert!(!tree.living().is_empty());
-    let ended = tree.end(GRACE).await;
-    assert_eq!((ended.left(), marked(&store("unguarded"))), (0, BTreeMap::new()));
+async fn a_stop_ends_and_tells_what_left_its_group_its_environment_and_its_parent() {
+    let nap = nap(1);
+    let escapes = [
+        format!("env -i setsid -f sleep {nap}"),
+        format!("env -i setsid -f setsid -f setsid -f sleep {nap}"),
+        format!("(env -i sh -c '(setsid -f sh -c \"sleep {nap} & exit\" & exit) & exit' &)"),
+        format!("env -i COPPICE_GUARD=1 COPPICE_TASK=other:s:1 setsid -f sleep {nap}"),
+        // It takes the guard's own look, and stays in its group.
+        format!("COPPICE_GUARD=1 sleep {nap} &"),
+        format!("env -i setsid -f sh -c 'trap \"\" TERM HUP INT; sleep {nap}; true'"),
+    ];
+    for (at, escape) in escapes.iter().enumerate() {
+        for (ending, last) in [("the command", "sleep 600; true"), ("what it left", "exit 0")] {
+            let (processes, book) = processes("escaped");
+            // Nobody looks before the escape is done.
+            let mut tree = processes.start(plan("s", "1", &format!("{escape}\n echo ready; {last}"))).await.unwrap();
+            said(&mut tree, "ready").await;
+            until(&format!("it sleeps: {escape}"), || !running(&format!("sleep {nap}")).is_empty()).await;
+            let escaped = running(&format!("sleep {nap}"));
+            let told = format!("{at}: a stop of {ending} after {escape}");
+            if last == "exit 0" {
+                assert_eq!(tree.exited().await.unwrap(), Exit { code: Some(0), signal: None }, "{told}");
+            }
+            assert!(tree.living().iter().any(|process| escaped.contains(&process.pid)), "{told}");
+            let ended = processes.end_all(&["s".into()], GRACE).await;
+            assert_eq!((ended.left(), running(&format!("sleep {nap}"))), (0, vec![]), "{told}: {ended:?}");
+            let listed = |pid: &u32| ended.processes.iter().any(|process| process.pid == *pid && process.gone);
+            assert!(escaped.iter().all(listed), "{told}: {escaped:?} {ended:?}");
+            until("the tree is struck out of the ledger", || book.markers().is_empty()).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_guard_takes_notice_of_the_end_of_what_it_was_given() {
+    let (processes, _) = processes("reaped");
+    let orphans = "for i in 1 2 3 4 5 6 7 8; do (setsid sh -c 'sleep 0.1; exit 3' & exit) & done";
+    for last in ["sleep 600; true", "setsid sleep 600 & exit 7"] {
+        let mut tree = processes.start(plan("s", "1", &format!("{orphans}; echo ready; {last}"))).await.unwrap();
+        said(&mut tree, "ready").await;
+        let guard = tree.pid();
+        // The watcher, and the command or what it left.
+        let children = || std::fs::read_to_string(format!("/proc/{guard}/task/{guard}/children")).unwrap();
+        until("only those that live are left", || children().split(' ').filter(|pid| !pid.is_empty()).count() == 2)
+            .await;
+        if last.ends_with("exit 7") {
+            assert_eq!(tree.exited().await.unwrap(), Exit { code: Some(7), signal: None });
+        }
+        assert_eq!(tree.end(GRACE).await.left(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_tree_ends_with_its_guard() {
+    let (processes, book) = processes("unguarded");
+    let command = "setsid sleep 600 & trap '' TERM; kill -9 $PPID; sleep 600; true";
+    let tree = processes.start(plan("s", "1", command)).await.unwrap();
+    let exit = tokio::time::timeout(Duration::from_secs(20), tree.exited()).await.unwrap().unwrap();
+    assert_eq!(exit, Exit { code: None, signal: Some(9) });
+    assert_eq!((tree.left_behind(), marked(&store("unguarded"))), (vec![], BTreeMap::new()));
+    tokio::time::timeout(Duration::from_secs(20), tree.gone()).await.unwrap();
+    assert_eq!(book.markers(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -296,11 +379,10 @@ async fn variables_that_hold_keys_do_not_reach_a_command() {
 #[tokio::test]
 #[ignore = "started by other tests as a process of its own"]
 async fn an_app_that_will_crash() {
-    let Some(store) = env::var("CRASH_STORE") else { return };
+    let (Some(store), Some(command)) = (env::var("CRASH_STORE"), env::var("CRASH_COMMAND")) else { return };
     let book = Arc::new(Book::default());
     let processes = Processes::new(&store, book.clone());
-    let command = "sleep 601 & setsid sleep 602 & (setsid bash -c 'trap \"\" TERM; sleep 603; sleep 603' &) ; echo ready; sleep 604; true";
-    let mut tree = processes.start(plan("s", "bash-1", command)).await.unwrap();
+    let mut tree = processes.start(plan("s", "bash-1", &command)).await.unwrap();
     said(&mut tree, "ready").await;
     until("all sleep", || marked(&store).values().filter(|line| line.starts_with("sleep ")).count() == 4).await;
     for entry in book.open_entries().await.unwrap() {
@@ -310,13 +392,21 @@ async fn an_app_that_will_crash() {
     std::future::pending::<()>().await;
 }
 
-/// Starts an app on the data folder `store`, kills it once its commands run, and answers its ledger.
+/// What runs when the app of a test crashes.
+const CRASHED: &str = "sleep 601 & setsid sleep 602 & (setsid bash -c 'trap \"\" TERM; sleep 603; sleep 603' &) ; \
+                       echo ready; sleep 604; true";
+
+/// Before it: kills the guard's watcher, so that nobody hears of the crash.
+const BLIND: &str = "for pid in $(cat /proc/$PPID/task/$PPID/children); do [ $pid = $$ ] || kill -9 $pid; done;";
+
+/// Starts an app on the data folder `store`, kills it once its command runs, and answers its ledger.
 #[expect(clippy::disallowed_methods, reason = "the app of a test is a process of its own")]
-async fn crash(store: &str) -> Vec<LedgerEntry> {
+async fn crash(store: &str, command: &str) -> Vec<LedgerEntry> {
     use tokio::io::{AsyncBufReadExt, BufReader};
     let mut app = tokio::process::Command::new(std::env::current_exe().unwrap())
         .args(["process::an_app_that_will_crash", "--exact", "--ignored", "--nocapture"])
         .env("CRASH_STORE", store)
+        .env("CRASH_COMMAND", command)
         .stdout(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
@@ -345,20 +435,33 @@ async fn crash(store: &str) -> Vec<LedgerEntry> {
 }
 
 #[tokio::test]
-async fn a_crash_takes_the_group_along_and_the_next_start_ends_the_rest_and_nothing_else() {
-    let (mine, other) = (store("crashed"), store("crashed-neighbour"));
-    let entries = crash(&mine).await;
-    let neighbours = crash(&other).await;
+async fn a_crash_takes_everything_along() {
+    let (mine, nap) = (store("crashed"), nap(2));
+    let escaped = format!("env -i setsid -f sleep {nap}; env -i setsid -f sh -c 'trap \"\" TERM; sleep {nap}; true';");
+    let hop = r#"export N=20000 HOP='N=$((N - 1)); [ $N -gt 0 ] || exit; sleep 0.002; setsid sh -c "$HOP" & exit'; sh -c "$HOP";"#;
+    assert_eq!(crash(&mine, &format!("{escaped} {CRASHED}")).await.len(), 1);
+    until("all of it is gone", || marked(&mine).is_empty() && running(&format!("sleep {nap}")).is_empty()).await;
+
+    crash(&mine, &format!("{hop} {CRASHED}")).await;
+    until("all of it is gone", || marked(&mine).is_empty()).await;
+    // A single look can miss what hands over to the next all the time.
+    for _ in 0..20 {
+        assert_eq!(marked(&mine), BTreeMap::new());
+    }
+    let processes = Processes::new(&mine, Arc::new(Book::default()));
+    assert_eq!(processes.inquest(GRACE).await.unwrap(), vec![]);
+}
+
+#[tokio::test]
+async fn the_next_start_ends_what_a_crash_has_left_and_nothing_else() {
+    let (mine, other, nap) = (store("left"), store("left-neighbour"), nap(3));
+    let entries = crash(&mine, &format!("{BLIND} env -i setsid -f sleep {nap}; {CRASHED}")).await;
+    let neighbours = crash(&other, &format!("{BLIND} {CRASHED}")).await;
     assert_eq!((entries.len(), neighbours.len()), (1, 1));
-    // What shares the guard's group dies with the app, without a next start.
-    until("the group is gone", || !marked(&mine).values().any(|line| line.contains("601") || line.contains("604")))
-        .await;
-    until("the other group is gone", || {
-        !marked(&other).values().any(|line| line.contains("601") || line.contains("604"))
-    })
-    .await;
-    let (left, untouched) = (marked(&mine), marked(&other));
-    assert_eq!((left.len(), untouched.len()), (3, 3), "{left:?} {untouched:?}");
+    let (mut left, untouched) = (marked(&mine), marked(&other));
+    assert_eq!((left.len(), untouched.len()), (6, 6), "{left:?} {untouched:?}");
+    left.extend(running(&format!("sleep {nap}")).into_iter().map(|pid| (pid, "escaped".to_owned())));
+    assert_eq!(left.len(), 7, "{left:?}");
 
     let book = Arc::new(Book::default());
     *book.entries.lock().unwrap() = entries.clone();
@@ -377,7 +480,7 @@ async fn a_crash_takes_the_group_along_and_the_next_start_ends_the_rest_and_noth
     // A process that was never written down is found by its marker.
     let processes = Processes::new(&other, Arc::new(Book::default()));
     let found = processes.inquest(GRACE).await.unwrap();
-    assert_eq!((found.len(), marked(&other)), (3, BTreeMap::new()));
+    assert_eq!((found.len(), marked(&other)), (6, BTreeMap::new()));
     assert!(found.iter().all(|(entry, process)| entry.marker == format!("{other}:s:bash-1") && process.gone));
     assert_eq!(processes.inquest(GRACE).await.unwrap(), vec![]);
 }

@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(15);
 const QUIET_PAUSE: Duration = Duration::from_millis(3);
 
 /// How many looks in a row have to find nothing.
-const LOOKS: usize = 3;
+pub(super) const LOOKS: usize = 3;
 
 /// How often in a row everything is frozen before it is killed, when new processes keep coming.
 const FREEZES: usize = 10;

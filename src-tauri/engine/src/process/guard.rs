@@ -1,9 +1,12 @@
 //! How a command is started: behind a guard, so that it cannot reach the app and cannot outlive it.
 //!
 //! The guard is a small shell that leads a session of its own. It is the command's parent, so `kill $PPID` and
-//! `kill 0` meet the guard and never the app. It holds one end of a lifeline, a socket whose other end only the app
-//! holds: over it the guard tells the exit status, and when the app dies, however it dies, a watcher in the same group
-//! reads the end of the lifeline and kills the group.
+//! `kill 0` meet the guard and never the app. On Linux it is also the parent of whatever loses its own below it, so that
+//! everything that the command ever made stands below the guard, whatever group, session or environment it has.
+//!
+//! The guard holds one end of a lifeline, a socket whose other end only the app holds: over it the guard tells who its
+//! watcher is and then the exit status, and when the app dies, however it dies, the watcher reads the end of the
+//! lifeline and kills all that stands below the guard, and both.
 
 use super::Plan;
 use std::collections::BTreeSet;
@@ -19,7 +22,8 @@ pub(super) const GUARD: &str = "COPPICE_GUARD";
 pub(super) struct Started {
     pub child: Child,
     pub pid: u32,
-    /// The lifeline. A line from the guard is the exit status; a line to it dismisses it.
+    /// The lifeline. The first line from the guard is the pid of its watcher, the second the exit status; a line to it
+    /// dismisses both.
     pub line: Line,
     /// The output of everything in the tree.
     pub output: Output,
@@ -37,16 +41,38 @@ pub(super) type Output = tokio::io::DuplexStream;
 
 /// The guard. Descriptor 3 is the lifeline, 4 the output; the command gets neither. The traps keep the guard alive
 /// when the command signals its parent or its group; the command itself starts with the default for every signal.
-/// The subshell that becomes the command keeps the guard's own remarks ("Terminated") out of the output.
+/// The subshell that becomes the command keeps the guard's own remarks ("Terminated") out of the output. A shell that
+/// waits also reaps the children that it was given.
+///
+/// The watcher kills the guard's children, which makes children of the guard of theirs, until it is the only one. What
+/// cannot be killed must not hold it for ever, so its rounds are counted. Without a list of children the group is what
+/// it can end.
 #[cfg(unix)]
 const SCRIPT: &str = r#"
 exec 3<&0 4>&1 </dev/null >/dev/null 2>&1
 unset COPPICE_GUARD
 trap : HUP INT QUIT TERM
-(trap '' HUP INT QUIT TERM; exec 4>&-; read -r _ <&3 || kill -9 0) &
+(
+    trap '' HUP INT QUIT TERM
+    exec 4>&-
+    read -r _ <&3 && exit
+    read -r me _ </proc/self/stat
+    round=0
+    while [ $((round += 1)) -le 20000 ]; do
+        children= others=
+        read -r children </proc/$$/task/$$/children
+        for child in $children; do
+            [ "$child" = "$me" ] || others="$others $child"
+        done
+        [ "$others" ] || break
+        kill -9 $others
+    done
+    kill -9 0
+) &
+echo "$!" >&3
 (exec "$@" 3<&- >&4 2>&4 4>&-)
 status=$?
-trap '' HUP INT QUIT TERM
+trap '' HUP INT QUIT TERM PIPE
 exec 4>&-
 echo "$status" >&3
 wait
@@ -70,6 +96,8 @@ pub(super) fn start(plan: &Plan, marker: &str, hidden: &BTreeSet<String>) -> io:
             command.env_remove(name);
         }
         command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(writer).stderr(errors);
+        #[cfg(target_os = "linux")]
+        adopt(command);
     });
     // The session's own wrapper waits for every process of the group; the guard alone is what is waited for here.
     let child = command.wrap(ProcessSession).spawn()?.into_inner();
@@ -78,6 +106,17 @@ pub(super) fn start(plan: &Plan, marker: &str, hidden: &BTreeSet<String>) -> io:
     let pid = child.id().ok_or_else(|| io::Error::other("the process ended before it had a pid"))?;
     let output = Output::from_owned_fd(OwnedFd::from(reader))?;
     Ok(Started { child, pid, line: Line::from_std(ours)?, output })
+}
+
+/// Makes the process a parent to every orphan below it. The kernel keeps that when a program takes the process over, but
+/// gives it to no child, so it is asked for between the two: a program of our own in between would be loaded for every
+/// command.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "there is no other way to ask for it before the shell begins")]
+fn adopt(command: &mut tokio::process::Command) {
+    use rustix::process::{getpid, set_child_subreaper};
+    // SAFETY: between fork and exec only two system calls are made; nothing is allocated and no lock is taken.
+    unsafe { command.pre_exec(|| Ok(set_child_subreaper(Some(getpid()))?)) };
 }
 
 #[cfg(not(unix))]

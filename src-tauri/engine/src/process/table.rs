@@ -71,6 +71,9 @@ pub(super) struct Target {
     pub groups: Vec<u32>,
     /// Processes that were seen in it, and whether each is a guard.
     pub seen: BTreeMap<Identity, bool>,
+    /// The guards and their watchers, all of them. Without it a process is taken for what its environment says it is,
+    /// which a command can write as well.
+    pub guards: Option<BTreeSet<Identity>>,
 }
 
 impl Target {
@@ -85,8 +88,11 @@ impl Target {
         let mut living = Vec::new();
         for row in self.members(&rows) {
             let guard = self.seen.entry(row.id).or_insert(row.guard.unwrap_or(false));
-            // A child of the guard looks like the guard until it becomes the command.
-            *guard &= row.guard.unwrap_or(true);
+            *guard = match &self.guards {
+                Some(guards) => guards.contains(&row.id),
+                // A child of the guard looks like the guard until it becomes the command.
+                None => *guard && row.guard.unwrap_or(true),
+            };
             living.push((row.id, *guard));
         }
         living
@@ -177,6 +183,16 @@ fn boot_ms() -> i64 {
             stat.lines().find_map(|line| line.strip_prefix("btime ")).and_then(|text| text.trim().parse().ok());
         seconds.map_or(0, |seconds: i64| seconds.saturating_mul(1000))
     })
+}
+
+/// Whether this process lives and has exactly this one child, which is its oldest. A parent of orphans then has nothing
+/// else below it: while anything lived there, so would a child, living or not yet noticed dead. Where the kernel does not
+/// list children, the answer is no.
+pub(super) fn has_only(parent: Identity, child: Identity) -> bool {
+    let pid = parent.pid;
+    // The oldest comes first, and whether it has a younger is one question to the kernel: the list cannot skip one.
+    let listed = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    listed.is_ok_and(|listed| listed.trim_ascii() == child.pid.to_string()) && lives(child) && lives(parent)
 }
 
 /// The command line of a process, for people.
