@@ -18,7 +18,7 @@ use crate::view::{Sent, SessionView};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// The longest diagnostic of a child that its parent reads, in bytes.
 const MAX_DIAGNOSTIC: usize = 4 * 1024;
@@ -35,6 +35,8 @@ struct Inner {
     agents: Agents,
     providers: BTreeMap<&'static str, Arc<dyn Provider>>,
     active: Mutex<HashMap<SessionId, Association>>,
+    /// For each parent the newest of its children that may not be in the log yet.
+    newest: Mutex<HashMap<SessionId, CancellationToken>>,
 }
 
 /// Which activation a child has now.
@@ -77,18 +79,32 @@ impl Control {
         providers: Vec<Arc<dyn Provider>>,
     ) -> Self {
         let providers = providers.into_iter().map(|provider| (provider.name(), provider)).collect();
-        Self(Arc::new(Inner { env, log, config, tasks, agents, providers, active: Mutex::default() }))
+        Self(Arc::new(Inner {
+            env,
+            log,
+            config,
+            tasks,
+            agents,
+            providers,
+            active: Mutex::default(),
+            newest: Mutex::default(),
+        }))
     }
 
     /// Starts a child in the background. Answers its session and its first activation.
     pub async fn start_background(&self, instance: &SubagentConfig, ask: Delegation) -> Result<(SessionId, TaskId)> {
-        let (start, provider, had) = self.prepare(instance, &ask).await?;
+        let (start, provider) = self.prepare(instance, &ask).await?;
         let child = start.child.clone();
-        let seat = self.seat(&start.parent.root, &child, had)?;
+        let seat = self.seat(&start.parent.root, &child).await?;
+        let (before, next) = self.line_up(&ask.owner.session);
         let mut spec = self.spec(&ask.owner, &ask.description, &child, Some(ask.call));
         spec.numbered = ask.numbered;
         let begin = move |task: TaskId, cancel: CancellationToken| async move {
-            provider.start(Start { task: Some(task), cancel, ..start }).await
+            // Children stand in the log in the order in which they were asked for.
+            if let Some(before) = before {
+                cancel.run_until_cancelled(before.cancelled()).await;
+            }
+            provider.start(Start { task: Some(task), cancel, next, ..start }).await
         };
         let task = self.activate(spec, seat, begin).await?;
         Ok((child, task))
@@ -101,9 +117,9 @@ impl Control {
         ask: Delegation,
         cancel: CancellationToken,
     ) -> Result<(SessionId, Done)> {
-        let (start, provider, had) = self.prepare(instance, &ask).await?;
+        let (start, provider) = self.prepare(instance, &ask).await?;
         let child = start.child.clone();
-        let seat = self.seat(&start.parent.root, &child, had)?;
+        let seat = self.seat(&start.parent.root, &child).await?;
         let run = provider.start(Start { cancel: cancel.clone(), ..start }).await?;
         seat.phase(Phase::Running(run.clone()));
         let done = run.result().await;
@@ -252,12 +268,16 @@ impl Control {
         self.0.tasks.start(spec, starter).await
     }
 
-    /// Everything that a start needs, and the children that its tree has had.
-    async fn prepare(
-        &self,
-        instance: &SubagentConfig,
-        ask: &Delegation,
-    ) -> Result<(Start, Arc<dyn Provider>, BTreeSet<SessionId>)> {
+    /// Puts a new child of this parent behind the one before: what it waits for, and what lets the next begin.
+    fn line_up(&self, parent: &SessionId) -> (Option<CancellationToken>, DropGuard) {
+        let mut newest = lock(&self.0.newest);
+        newest.retain(|_, begun| !begun.is_cancelled());
+        let own = CancellationToken::new();
+        (newest.insert(parent.clone(), own.clone()), own.drop_guard())
+    }
+
+    /// Everything that a start needs.
+    async fn prepare(&self, instance: &SubagentConfig, ask: &Delegation) -> Result<(Start, Arc<dyn Provider>)> {
         if ask.prompt.trim().is_empty() {
             return Err(Error::new(
                 Code::BadRequest,
@@ -284,7 +304,6 @@ impl Control {
             );
             return Err(Error::new(Code::Limit, message));
         }
-        let had = if limits.children > 0 { self.0.log.children(&parent.root).await? } else { Vec::new() };
         let model = instance.model.clone().unwrap_or_else(|| parent.model.clone());
         if !self.0.agents.has_model(&model) {
             let message =
@@ -312,8 +331,9 @@ impl Control {
             prompt: ask.prompt.clone(),
             task: None,
             cancel: CancellationToken::new(),
+            next: CancellationToken::new().drop_guard(),
         };
-        Ok((start, provider, had.into_iter().collect()))
+        Ok((start, provider))
     }
 
     fn spec(&self, owner: &Owner, label_text: &str, child: &SessionId, call: Option<CallId>) -> Spec {
@@ -359,21 +379,27 @@ impl Control {
         Err(refuse("nothing says how to rebuild it"))
     }
 
-    /// A place for a new child, beside those that the tree has `had`.
-    fn seat(&self, root: &SessionId, child: &SessionId, mut had: BTreeSet<SessionId>) -> Result<Seat> {
-        let mut active = lock(&self.0.active);
-        self.admit(&active, root)?;
-        // Some that have their place are not in the log yet.
-        had.extend(active.iter().filter(|(_, other)| other.root == *root).map(|(child, _)| child.clone()));
+    /// A place for a new child, beside those that the tree has had.
+    async fn seat(&self, root: &SessionId, child: &SessionId) -> Result<Seat> {
+        let (seat, mut had) = {
+            let mut active = lock(&self.0.active);
+            self.admit(&active, root)?;
+            let association = Association { root: root.clone(), task: None, phase: Phase::Starting };
+            active.insert(child.clone(), association);
+            let tree = active.iter().filter(|(_, other)| other.root == *root).map(|(child, _)| child.clone());
+            (Seat { control: self.clone(), child: child.clone() }, tree.collect::<BTreeSet<_>>())
+        };
         let limit = self.0.config.limits.children as usize;
-        if limit > 0 && had.len() >= limit {
-            let children = had.len();
-            let message = format!("This tree has had {children} children, as many as it may. Nothing was started.");
-            return Err(Error::new(Code::Limit, message));
+        if limit > 0 {
+            // Some that have their place are not in the log yet. Who gave it back before this one took its own is there.
+            had.extend(self.0.log.children(root).await?);
+            if had.len() > limit {
+                let children = had.len() - 1;
+                let message = format!("This tree has had {children} children, as many as it may. Nothing was started.");
+                return Err(Error::new(Code::Limit, message));
+            }
         }
-        let association = Association { root: root.clone(), task: None, phase: Phase::Starting };
-        active.insert(child.clone(), association);
-        Ok(Seat { control: self.clone(), child: child.clone() })
+        Ok(seat)
     }
 
     fn admit(&self, active: &HashMap<SessionId, Association>, root: &SessionId) -> Result<()> {

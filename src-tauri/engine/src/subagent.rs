@@ -7,7 +7,7 @@ use crate::id::{SessionId, TaskId};
 use crate::task::Cause;
 use async_trait::async_trait;
 use std::sync::Arc;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub mod local;
 
@@ -75,7 +75,7 @@ pub struct Message {
 }
 
 /// What starts a child.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Start {
     /// The id that it gets.
     pub child: SessionId,
@@ -89,6 +89,8 @@ pub struct Start {
     pub task: Option<TaskId>,
     /// Ends it, before and after it is published.
     pub cancel: CancellationToken,
+    /// To be dropped when its place in the log is sure: the next child of this parent may take its own.
+    pub next: DropGuard,
 }
 
 /// What wakes a child.

@@ -303,8 +303,8 @@ async fn a_tree_stays_within_its_depth_and_a_session_within_its_places() {
     lab.rest(&root).await;
 }
 
-#[tokio::test]
-async fn many_starts_of_one_reply_are_numbered_in_its_order_and_the_tree_stays_within_its_children() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_starts_of_one_reply_keep_its_order_and_the_tree_stays_within_its_children() {
     let mut config = coppice_engine::config::Config::default();
     config.limits.children = 7;
     config.limits.live_tasks_per_owner = 0;
@@ -322,7 +322,10 @@ async fn many_starts_of_one_reply_are_numbered_in_its_order_and_the_tree_stays_w
     let (sessions, tasks) = lab.engine.tree(None).await.unwrap();
     assert_eq!((sessions.len(), tasks.len()), (8, 7), "a refused start leaves nothing behind");
     for (at, task) in tasks.iter().enumerate() {
-        assert_eq!(task.label, format!("child {at}"));
+        assert_eq!(
+            (task.label.clone(), sessions[at + 1].title.clone()),
+            (format!("child {at}"), format!("child {at}"))
+        );
     }
 }
 

@@ -49,7 +49,7 @@ impl Provider for Spawn {
     }
 
     async fn start(&self, start: Start) -> Result<Arc<dyn Run>> {
-        let Start { child, parent, descriptor, prompt, task, cancel } = start;
+        let Start { child, parent, descriptor, prompt, task, cancel, next } = start;
         if cancel.is_cancelled() {
             return Err(Error::new(Code::Conflict, "It was stopped before it began."));
         }
@@ -66,7 +66,9 @@ impl Provider for Spawn {
         };
         let asked = Event::MessageAccepted { from: Party::Parent, text: prompt, task: task.clone() };
         let events = vec![opened, Event::Described(descriptor.clone()), asked];
-        self.log.write(vec![Entry::new(&child, events)]).await?;
+        let opened = self.log.write(vec![Entry::new(&child, events)]);
+        drop(next);
+        opened.await?;
         Ok(self.activate(&child, &descriptor, task, cancel, None).await?)
     }
 
