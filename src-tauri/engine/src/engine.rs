@@ -401,6 +401,11 @@ impl Engine {
                     self.0.agents.dispose(&agent, Cause::OwnerEnded).await;
                 }
             }
+            let ended = self.0.processes.end_all(&gone, self.0.config.limits.stop_grace()).await;
+            if ended.left() > 0 {
+                let message = format!("{} processes of this branch do not end. Nothing was deleted.", ended.left());
+                return Err(Error::new(Code::Busy, message));
+            }
             self.0.log.delete(gone.clone()).await?;
             lock(&self.0.deleted).extend(gone);
             self.0.pulse.send_modify(|beat| *beat += 1);
@@ -437,21 +442,22 @@ impl Engine {
                 Receipt { what: "everything".to_owned(), ..Receipt::default() }
             }
         };
-        let sessions: Vec<SessionId> = self.0.agents.all().iter().map(|agent| agent.owner.session.clone()).collect();
-        let before = self.0.processes.living(&sessions);
+        // Also what finished commands have left, of sessions that are not live any more.
+        let mut met = self.0.processes.living(&self.0.processes.sessions());
         let stop = async {
             let roots = self.0.agents.all();
             join_all(roots.iter().map(|agent| self.0.agents.dispose(agent, Cause::Quit))).await;
-            self.0.processes.end_all(&sessions, self.0.config.limits.stop_grace()).await;
+            self.0.processes.end_all(&self.0.processes.sessions(), self.0.config.limits.stop_grace()).await
         };
-        if tokio::time::timeout(deadline, stop).await.is_err() {
-            receipt.unconfirmed.push(format!("Not everything stopped within {} s.", deadline.as_secs()));
+        match tokio::time::timeout(deadline, stop).await {
+            Ok(ended) => stop::add(&mut met, ended.processes.into_iter().filter(|process| !process.gone)),
+            Err(_) => receipt.unconfirmed.push(format!("Not everything stopped within {} s.", deadline.as_secs())),
         }
         let overran = self.0.scope.close(Duration::from_secs(2)).await;
         if overran > 0 {
             tracing::error!(overran, "work of the engine overran its end");
         }
-        receipt.processes = self.0.processes.look(before);
+        receipt.processes = self.0.processes.look(met);
         for process in receipt.processes.iter().filter(|process| !process.gone) {
             receipt.unconfirmed.push(format!("Process {} still lives.", process.pid));
         }

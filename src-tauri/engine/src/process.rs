@@ -245,6 +245,11 @@ impl Processes {
         end::end(self.target(&sessions), &trees, grace).await
     }
 
+    /// The sessions that a tree was ever started for.
+    pub fn sessions(&self) -> Vec<SessionId> {
+        lock(&self.inner.begun).iter().cloned().collect()
+    }
+
     /// Those of these sessions that a tree was ever started for.
     fn begun(&self, sessions: &[SessionId]) -> Vec<SessionId> {
         let begun = lock(&self.inner.begun);

@@ -1,12 +1,14 @@
 //! Races and stops: a message is read once or said not to be delivered; what a receipt says is what happened.
 
 use crate::lab::{Lab, call, delegate, gate, key, say, user_texts, within};
+use crate::process::{nap, running};
 use coppice_engine::engine::Target;
 use coppice_engine::error::Code;
 use coppice_engine::event::{Event, Route, TaskStatus};
 use coppice_engine::id::SessionId;
 use serde_json::json;
 use std::collections::HashSet;
+use std::time::Duration;
 
 /// The pids of living processes (no zombies) that carry this engine's marker for a session.
 fn marked(session: &SessionId) -> HashSet<u32> {
@@ -84,6 +86,62 @@ async fn stopping_everything_previews_and_ends_the_same_set_down_to_grandchildre
     assert_eq!(marked(&root), HashSet::new());
     let again = lab.engine.stop(Target::Everything, None, false, &key()).await.unwrap();
     assert_eq!(again.ended, []);
+}
+
+/// A root whose child has finished and left a process behind; and its pid.
+async fn left_by_a_child(lab: &Lab, nap: &str) -> (SessionId, u32) {
+    lab.script("root", vec![vec![delegate("one", "work")], vec![say("started")]]);
+    let command = format!("env -i setsid -f sleep {nap} >/dev/null");
+    lab.script("one", vec![vec![call("bash", json!({ "command": command }))], vec![say("done")]]);
+    let root = lab.prompted("go").await;
+    lab.rest(&root).await;
+    let left = running(&format!("sleep {nap}"));
+    assert_eq!(left.len(), 1, "what a finished command left lives on");
+    (root, left[0])
+}
+
+#[tokio::test]
+async fn quitting_ends_what_finished_children_have_left_and_its_receipt_says_so() {
+    let lab = Lab::new().await;
+    let nap = nap(10);
+    let (_, pid) = left_by_a_child(&lab, &nap).await;
+    let receipt = within(lab.engine.shutdown(Duration::from_secs(20))).await.unwrap();
+    let processes: Vec<(u32, bool)> = receipt.processes.iter().map(|process| (process.pid, process.gone)).collect();
+    assert_eq!((processes, receipt.unconfirmed), (vec![(pid, true)], vec![]));
+    assert_eq!(running(&format!("sleep {nap}")), Vec::<u32>::new());
+}
+
+#[tokio::test]
+async fn stopping_a_child_by_any_name_ends_what_its_commands_have_left() {
+    for by in ["branch", "turn", "task"] {
+        let lab = Lab::new().await;
+        let nap = nap(12);
+        lab.script("root", vec![vec![delegate("one", "work")], vec![say("started")]]);
+        let command = format!("setsid -f sleep {nap} >/dev/null");
+        lab.script("one", vec![vec![call("bash", json!({ "command": command }))], vec![gate("one")]]);
+        lab.prompted("go").await;
+        lab.reached("one").await;
+        let left = running(&format!("sleep {nap}"));
+        let child = lab.child("one").await;
+        let target = match by {
+            "branch" => Target::Branch(child.id),
+            "turn" => Target::Turn(child.id),
+            _ => Target::Task(child.task.unwrap()),
+        };
+        let receipt = within(lab.engine.stop(target, None, false, &key())).await.unwrap();
+        let processes: Vec<(u32, bool)> = receipt.processes.iter().map(|process| (process.pid, process.gone)).collect();
+        assert_eq!((processes, receipt.unconfirmed), (vec![(left[0], true)], vec![]), "{by}");
+        assert_eq!(running(&format!("sleep {nap}")), Vec::<u32>::new(), "{by}");
+    }
+}
+
+#[tokio::test]
+async fn deleting_a_branch_ends_what_its_commands_have_left() {
+    let lab = Lab::new().await;
+    let nap = nap(11);
+    let (root, _) = left_by_a_child(&lab, &nap).await;
+    within(lab.engine.delete(&root, &key())).await.unwrap();
+    assert_eq!(running(&format!("sleep {nap}")), Vec::<u32>::new());
 }
 
 #[tokio::test]

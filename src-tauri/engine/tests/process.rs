@@ -207,7 +207,7 @@ async fn a_command_cannot_end_the_app_by_signalling_its_parent_or_its_group() {
 }
 
 /// The living processes of the system with exactly this command line.
-fn running(line: &str) -> Vec<u32> {
+pub fn running(line: &str) -> Vec<u32> {
     running_as(|other| other == line)
 }
 
@@ -222,7 +222,7 @@ fn running_as(fits: impl Fn(&str) -> bool) -> Vec<u32> {
 }
 
 /// How long a `sleep` of this test sleeps; no other process of the system sleeps as long.
-fn nap(test: u32) -> String {
+pub fn nap(test: u32) -> String {
     format!("{}.{test}", 100_000 + std::process::id())
 }
 

@@ -46,9 +46,11 @@ impl Engine {
         }
         let mut receipt = std::mem::take(&mut plan.receipt);
         let keepers = plan.keepers.clone();
-        let sessions = plan.sessions.clone();
+        let only_turn = plan.only_turn;
+        let whole_branch = !only_turn && plan.command.is_none();
+        let mut sessions = BTreeSet::new();
         let deadline = tokio::time::Instant::now() + inner.config.limits.stop_grace() * 2 + STOP_MARGIN;
-        let mut before = Vec::new();
+        let mut met = Vec::new();
         for round in 0..ROUNDS {
             if round > 0 {
                 // What a turn started while it was being stopped ends too.
@@ -59,14 +61,17 @@ impl Engine {
                 }
                 receipt.ended.append(&mut plan.receipt.ended);
             }
-            before.extend(plan.processes(inner));
+            sessions.extend(plan.sessions.iter().cloned());
+            add(&mut met, plan.processes(inner));
             self.end(&plan, &reason, deadline, &mut receipt).await;
         }
-        if matches!(target, Target::Branch(_) | Target::Everything) {
-            inner.processes.end_all(&sessions, inner.config.limits.stop_grace()).await;
+        if whole_branch {
+            let sessions: Vec<SessionId> = sessions.into_iter().collect();
+            let ended = inner.processes.end_all(&sessions, inner.config.limits.stop_grace()).await;
+            add(&mut met, ended.processes.into_iter().filter(|process| !process.gone));
         }
-        receipt.processes = inner.processes.look(before);
-        if matches!(target, Target::Turn(_)) && plan.only_turn {
+        receipt.processes = inner.processes.look(met);
+        if only_turn {
             // Its commands in the background live on; what is gone was ended by this.
             receipt.processes.retain(|process| process.gone);
         }
@@ -250,6 +255,15 @@ impl Plan {
         }
         for task in live.iter().filter(|task| task.child.is_none() && branch.contains(&task.owner)) {
             self.receipt.ended.push(item("task", task.id.as_str(), &task.label));
+        }
+    }
+}
+
+/// Adds processes to those that were met, each once.
+pub(super) fn add(met: &mut Vec<ReceiptProcess>, more: impl IntoIterator<Item = ReceiptProcess>) {
+    for process in more {
+        if !met.contains(&process) {
+            met.push(process);
         }
     }
 }
