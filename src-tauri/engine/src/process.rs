@@ -436,7 +436,7 @@ async fn attend(inner: Arc<Inner>, live: Arc<Live>, mut child: guard::Child, lin
         left = live.look().await;
     }
     // An error means that the guard is gone already, which is what is wanted.
-    writer.write_all(b"\n").await.ok();
+    writer.write_all(b"\n\n").await.ok();
     if tokio::time::timeout(DISMISSAL, child.wait()).await.is_err() {
         end::end(live.target(), &[], Duration::ZERO).await;
     }

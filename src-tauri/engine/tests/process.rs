@@ -237,6 +237,7 @@ async fn a_stop_ends_and_tells_what_left_its_group_its_environment_and_its_paren
         // It takes the guard's own look, and stays in its group.
         format!("COPPICE_GUARD=1 sleep {nap} &"),
         format!("env -i setsid -f sh -c 'trap \"\" TERM HUP INT; sleep {nap}; true'"),
+        format!("{BLIND} env -i setsid -f sleep {nap}"),
     ];
     for (at, escape) in escapes.iter().enumerate() {
         for (ending, last) in [("the command", "sleep 600; true"), ("what it left", "exit 0")] {

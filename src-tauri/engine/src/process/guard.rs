@@ -22,8 +22,8 @@ pub(super) const GUARD: &str = "COPPICE_GUARD";
 pub(super) struct Started {
     pub child: Child,
     pub pid: u32,
-    /// The lifeline. The first line from the guard is the pid of its watcher, the second the exit status; a line to it
-    /// dismisses both.
+    /// The lifeline. The first line from the guard is the pid of its watcher, the second the exit status. A line to
+    /// it dismisses the watcher, the next one the guard.
     pub line: Line,
     /// The output of everything in the tree.
     pub output: Output,
@@ -43,6 +43,9 @@ pub(super) type Output = tokio::io::DuplexStream;
 /// when the command signals its parent or its group; the command itself starts with the default for every signal.
 /// The subshell that becomes the command keeps the guard's own remarks ("Terminated") out of the output. A shell that
 /// waits also reaps the children that it was given.
+///
+/// The guard stays until it is dismissed itself, also when the command has killed its watcher: what was left behind would
+/// be out of sight without it.
 ///
 /// The watcher kills the guard's children, which makes children of the guard of theirs, until it is the only one. What
 /// cannot be killed must not hold it for ever, so its rounds are counted. Without a list of children the group is what
@@ -76,6 +79,7 @@ trap '' HUP INT QUIT TERM PIPE
 exec 4>&-
 echo "$status" >&3
 wait
+read -r _ <&3
 "#;
 
 #[cfg(unix)]
