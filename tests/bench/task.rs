@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use coppice_engine::config::Config;
 use coppice_engine::engine::{Engine, Opening};
 use coppice_engine::env::{Clock, Env};
-use coppice_engine::event::{Block, Event, Mode, Stop, Usage};
+use coppice_engine::event::{Block, Event, Mode, Stop, TreeLimits, Usage};
 use coppice_engine::id::{CallId, SessionId};
 use coppice_engine::llm::{Failure, Message, Model, Reply, Request, Sink};
 use std::collections::BTreeMap;
@@ -25,6 +25,10 @@ struct Fine(Instant);
 impl Clock for Fine {
     fn now_ms(&self) -> i64 {
         self.0.elapsed().as_micros() as i64
+    }
+
+    fn uptime_ms(&self) -> i64 {
+        self.0.elapsed().as_millis() as i64
     }
 }
 
@@ -117,7 +121,8 @@ async fn play(dir: &std::path::Path, env: Env, player: &Arc<Player>) -> Vec<i64>
     config.limits.children = 0;
     let models: BTreeMap<String, Arc<dyn Model>> = BTreeMap::from([("player".to_owned(), player.clone() as _)]);
     let engine = Engine::open_with(&dir.join("data"), config, env, models).await.unwrap();
-    let opening = Opening { cwd: dir.to_owned(), model: None, mode: Mode::Full, title: None };
+    let opening =
+        Opening { cwd: dir.to_owned(), model: None, mode: Mode::Full, title: None, limits: TreeLimits::default() };
     let root = engine.open_session(opening, "open").await.unwrap();
     let mut ends = Ends::default();
     for round in 0..ROUNDS {

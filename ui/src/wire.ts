@@ -105,6 +105,14 @@ wall_clock_s: number,
  */
 step_limit: number, 
 /**
+ * Steps of one turn in a row that make the same calls and get the same results.
+ */
+same_calls: number, 
+/**
+ * Steps of one turn in a row in which every call fails.
+ */
+failed_steps: number, 
+/**
  * How long something may show no sign of life, in seconds.
  */
 idle_s: number, 
@@ -116,6 +124,31 @@ stop_grace_ms: number,
  * How often in a row an idle owner is woken until a person speaks.
  */
 wake_budget: number, };
+export type TreeLimits = { 
+/**
+ * The deepest child; a root is 0.
+ */
+depth?: number, 
+/**
+ * Children alive at once.
+ */
+live_children?: number, 
+/**
+ * Children in all.
+ */
+children?: number, 
+/**
+ * Tokens, read and written.
+ */
+tokens?: number, 
+/**
+ * Time at work, in seconds.
+ */
+wall_clock_s?: number, 
+/**
+ * Model requests in one turn.
+ */
+step_limit?: number, };
 export type Notices = { 
 /**
  * Whether a task's end wakes an idle owner.
@@ -445,7 +478,23 @@ text: string,
 /**
  * True when it was mended and nothing is left to do.
  */
-repaired: boolean, } | { "kind": "turn_end", 
+repaired: boolean, } | { "kind": "warning", 
+/**
+ * The limit's name in the configuration.
+ */
+limit: string, 
+/**
+ * What was used of it, in its unit.
+ */
+used: number, 
+/**
+ * What may be used.
+ */
+most: number, 
+/**
+ * What happened, for people.
+ */
+text: string, } | { "kind": "turn_end", 
 /**
  * How.
  */
@@ -538,7 +587,23 @@ text: string,
 /**
  * True when it was mended and nothing is left to do.
  */
-repaired: boolean, } | { "kind": "turn_end", 
+repaired: boolean, } | { "kind": "warning", 
+/**
+ * The limit's name in the configuration.
+ */
+limit: string, 
+/**
+ * What was used of it, in its unit.
+ */
+used: number, 
+/**
+ * What may be used.
+ */
+most: number, 
+/**
+ * What happened, for people.
+ */
+text: string, } | { "kind": "turn_end", 
 /**
  * How.
  */
@@ -683,6 +748,10 @@ mode?: Mode,
  * Its name for people.
  */
 title?: string, 
+/**
+ * Limits of its tree, in place of those of the configuration; 0 means none.
+ */
+limits?: TreeLimits, 
 /**
  * Client-minted: the same key twice opens once.
  */
@@ -931,15 +1000,50 @@ export type Models = {
  * In the order of their names.
  */
 models: Array<ModelView>, };
+export type LimitsArgs = { 
+/**
+ * A session, for the limits of its tree; else those of a tree that has none of its own.
+ */
+session?: SessionId, };
+export type LimitUse = { 
+/**
+ * Its name in the configuration.
+ */
+limit: string, 
+/**
+ * What was used, in its unit.
+ */
+used: number, 
+/**
+ * What may be used; never 0.
+ */
+most: number, };
 export type LimitsView = { 
 /**
  * The limits in force.
  */
 limits: Limits, 
 /**
+ * How far those of the tree are used that can be used up.
+ */
+spent: Array<LimitUse>, 
+/**
  * When an owner is woken and a person is notified.
  */
 notices: Notices, };
+export type SetLimitsArgs = { 
+/**
+ * The root of the tree.
+ */
+session: SessionId, 
+/**
+ * What is to change; 0 means none.
+ */
+limits: TreeLimits, 
+/**
+ * Client-minted.
+ */
+key: string, };
 export type About = { 
 /**
  * The version of Coppice.
@@ -1037,8 +1141,10 @@ export interface Commands {
   usage: { args: SessionArgs; ok: Usage };
   /** What is configured, and what works. */
   models: { args: Nothing; ok: Models };
-  /** The limits in force. */
-  limits: { args: Nothing; ok: LimitsView };
+  /** The limits in force, and how far they are used. */
+  limits: { args: LimitsArgs; ok: LimitsView };
+  /** Gives a tree limits of its own. */
+  set_limits: { args: SetLimitsArgs; ok: Nothing };
   /** Version, folders, and what is to be known at the start. */
   about: { args: Nothing; ok: About };
   /** Deletes a session with all below it. */

@@ -1,5 +1,6 @@
 //! Agents: the one live, process-local actor that drives a session. Everybody else holds a handle.
 
+use crate::budget::Budgets;
 use crate::config::Config;
 use crate::env::Env;
 use crate::error::{Code, Error, Result};
@@ -36,6 +37,7 @@ struct Shared {
     env: Env,
     log: Log,
     config: Config,
+    budgets: Budgets,
     models: BTreeMap<String, Arc<dyn Model>>,
     tasks: Tasks,
     tools: OnceLock<Vec<Arc<Offer>>>,
@@ -144,10 +146,12 @@ pub struct Done {
 
 impl Agents {
     /// Agents of the store `log`, none of them live. `pulse` beats whenever live text changes.
+    #[expect(clippy::too_many_arguments, reason = "the composition root hands over every part once")]
     pub fn new(
         env: Env,
         log: Log,
         config: Config,
+        budgets: Budgets,
         models: BTreeMap<String, Arc<dyn Model>>,
         tasks: Tasks,
         scope: Scope,
@@ -158,6 +162,7 @@ impl Agents {
             env,
             log,
             config,
+            budgets,
             models,
             tasks,
             tools: OnceLock::new(),

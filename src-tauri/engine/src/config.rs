@@ -133,6 +133,10 @@ pub struct Limits {
     pub wall_clock_s: u64,
     /// Model requests in one turn.
     pub step_limit: u32,
+    /// Steps of one turn in a row that make the same calls and get the same results.
+    pub same_calls: u32,
+    /// Steps of one turn in a row in which every call fails.
+    pub failed_steps: u32,
     /// How long something may show no sign of life, in seconds.
     pub idle_s: u64,
     /// How long a stop stays polite, in milliseconds.
@@ -211,6 +215,8 @@ impl Default for Limits {
             money_usd: 0.0,
             wall_clock_s: 0,
             step_limit: 200,
+            same_calls: 8,
+            failed_steps: 20,
             idle_s: 300,
             stop_grace_ms: 2000,
             wake_budget: 3,

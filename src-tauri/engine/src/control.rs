@@ -5,7 +5,8 @@
 //! is awaited and removed after the end is on record; it is the only thing that routes.
 
 use crate::agent::{Agents, Done, MAX_MESSAGE};
-use crate::config::{Config, SubagentConfig};
+use crate::budget::Budgets;
+use crate::config::{Limits, SubagentConfig};
 use crate::env::Env;
 use crate::error::{Code, Error, Result};
 use crate::event::{Descriptor, Event, Party, Route, TaskStatus, TurnEnd};
@@ -30,7 +31,7 @@ pub struct Control(Arc<Inner>);
 struct Inner {
     env: Env,
     log: Log,
-    config: Config,
+    budgets: Budgets,
     tasks: Tasks,
     agents: Agents,
     providers: BTreeMap<&'static str, Arc<dyn Provider>>,
@@ -73,7 +74,7 @@ impl Control {
     pub fn new(
         env: Env,
         log: Log,
-        config: Config,
+        budgets: Budgets,
         tasks: Tasks,
         agents: Agents,
         providers: Vec<Arc<dyn Provider>>,
@@ -82,7 +83,7 @@ impl Control {
         Self(Arc::new(Inner {
             env,
             log,
-            config,
+            budgets,
             tasks,
             agents,
             providers,
@@ -93,11 +94,11 @@ impl Control {
 
     /// Starts a child in the background. Answers its session and its first activation.
     pub async fn start_background(&self, instance: &SubagentConfig, ask: Delegation) -> Result<(SessionId, TaskId)> {
-        let (start, provider) = self.prepare(instance, &ask).await?;
+        let Prepared { start, provider, limits } = self.prepare(instance, &ask).await?;
         let child = start.child.clone();
-        let seat = self.seat(&start.parent.root, &child).await?;
+        let seat = self.seat(&start.parent.root, &child, &limits).await?;
         let (before, next) = self.line_up(&ask.owner.session);
-        let mut spec = self.spec(&ask.owner, &ask.description, &child, Some(ask.call));
+        let mut spec = spec(&ask.owner, &ask.description, &child, Some(ask.call), &limits);
         spec.numbered = ask.numbered;
         let begin = move |task: TaskId, cancel: CancellationToken| async move {
             // Children stand in the log in the order in which they were asked for.
@@ -117,9 +118,9 @@ impl Control {
         ask: Delegation,
         cancel: CancellationToken,
     ) -> Result<(SessionId, Done)> {
-        let (start, provider) = self.prepare(instance, &ask).await?;
+        let Prepared { start, provider, limits } = self.prepare(instance, &ask).await?;
         let child = start.child.clone();
-        let seat = self.seat(&start.parent.root, &child).await?;
+        let seat = self.seat(&start.parent.root, &child, &limits).await?;
         let run = provider.start(Start { cancel: cancel.clone(), ..start }).await?;
         seat.phase(Phase::Running(run.clone()));
         let done = run.result().await;
@@ -162,12 +163,13 @@ impl Control {
             }
             self.0.agents.dispose(&host, Cause::OwnerEnded).await;
         }
-        match self.route(&record.root, child, message.expect)? {
+        let limits = self.0.budgets.limits(&record.root).await?;
+        match self.route(&record.root, child, &limits, message.expect)? {
             Way::Steer(run, task) => {
                 run.steer(message).await?;
                 Ok(Sent { route: Route::Steered, task })
             }
-            Way::Wake(seat) => self.wake(parent, child, message, seat).await,
+            Way::Wake(seat) => self.wake(parent, child, message, seat, &limits).await,
         }
     }
 
@@ -186,7 +188,7 @@ impl Control {
     }
 
     /// Decides, at one instant, where a message goes; a child that is to be woken has its association from here on.
-    fn route(&self, root: &SessionId, child: &SessionId, expect: Option<Route>) -> Result<Way> {
+    fn route(&self, root: &SessionId, child: &SessionId, limits: &Limits, expect: Option<Route>) -> Result<Way> {
         let mut active = lock(&self.0.active);
         if let Some(association) = active.get(child) {
             return match (&association.phase, &association.task) {
@@ -203,13 +205,21 @@ impl Control {
         if expect == Some(Route::Steered) {
             return Err(not_delivered("the turn ended first"));
         }
-        self.admit(&active, root)?;
+        admit(&active, root, limits)?;
         let association = Association { root: root.clone(), task: None, phase: Phase::Starting };
         active.insert(child.clone(), association);
         Ok(Way::Wake(Seat { control: self.clone(), child: child.clone() }))
     }
 
-    async fn wake(&self, parent: &Owner, child: &SessionId, message: Message, seat: Seat) -> Result<Sent> {
+    async fn wake(
+        &self,
+        parent: &Owner,
+        child: &SessionId,
+        message: Message,
+        seat: Seat,
+        limits: &Limits,
+    ) -> Result<Sent> {
+        self.may_spend(&self.0.log.session(child).await?.root, "Nothing was sent.").await?;
         let descriptor = self.descriptor(child).await?;
         let provider = self.provider(&descriptor.provider)?;
         if provider.resumes().is_none() {
@@ -218,7 +228,7 @@ impl Control {
             return Err(Error::new(Code::NotResumable, message));
         }
         let (accepted, hear) = oneshot::channel();
-        let spec = self.spec(parent, &descriptor.label, child, None);
+        let spec = spec(parent, &descriptor.label, child, None, limits);
         let child = child.clone();
         let begin = move |task: TaskId, cancel: CancellationToken| async move {
             let Some(resumes) = provider.resumes() else {
@@ -277,7 +287,7 @@ impl Control {
     }
 
     /// Everything that a start needs.
-    async fn prepare(&self, instance: &SubagentConfig, ask: &Delegation) -> Result<(Start, Arc<dyn Provider>)> {
+    async fn prepare(&self, instance: &SubagentConfig, ask: &Delegation) -> Result<Prepared> {
         if ask.prompt.trim().is_empty() {
             return Err(Error::new(
                 Code::BadRequest,
@@ -289,7 +299,8 @@ impl Control {
         }
         let provider = self.provider(&instance.provider)?;
         let parent = self.0.log.session(&ask.owner.session).await?;
-        let limits = &self.0.config.limits;
+        let limits = self.0.budgets.limits(&parent.root).await?;
+        self.may_spend(&parent.root, "Nothing was started.").await?;
         let deepest = match (instance.max_depth, limits.depth) {
             (Some(own), 0) => own,
             (Some(own), shared) => own.min(shared),
@@ -333,20 +344,7 @@ impl Control {
             cancel: CancellationToken::new(),
             next: CancellationToken::new().drop_guard(),
         };
-        Ok((start, provider))
-    }
-
-    fn spec(&self, owner: &Owner, label_text: &str, child: &SessionId, call: Option<CallId>) -> Spec {
-        Spec {
-            owner: owner.clone(),
-            kind: "subagent",
-            label: label(label_text),
-            child: Some(child.clone()),
-            call,
-            numbered: CancellationToken::new(),
-            // A child, the deepest below it, and the commands of that one.
-            levels: self.0.config.limits.depth.clamp(1, 8) + 1,
-        }
+        Ok(Prepared { start, provider, limits })
     }
 
     fn provider(&self, name: &str) -> Result<Arc<dyn Provider>> {
@@ -355,6 +353,16 @@ impl Control {
             let message = format!("This version has no subagent provider {name:?}; it has {}.", known.join(", "));
             Error::new(Code::NotResumable, message)
         })
+    }
+
+    /// Refuses what would ask a model in a tree that has used up its budget.
+    async fn may_spend(&self, root: &SessionId, kept: &str) -> Result<()> {
+        match self.0.budgets.spent(root).await?.iter().find(|spent| spent.is_over()) {
+            Some(over) => {
+                Err(Error::new(Code::Limit, format!("The budget of this tree is used up: {}. {kept}", over.words())))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The descriptor in the child's own log. Another version and a malformed one are refused, not guessed.
@@ -380,16 +388,16 @@ impl Control {
     }
 
     /// A place for a new child, beside those that the tree has had.
-    async fn seat(&self, root: &SessionId, child: &SessionId) -> Result<Seat> {
+    async fn seat(&self, root: &SessionId, child: &SessionId, limits: &Limits) -> Result<Seat> {
         let (seat, mut had) = {
             let mut active = lock(&self.0.active);
-            self.admit(&active, root)?;
+            admit(&active, root, limits)?;
             let association = Association { root: root.clone(), task: None, phase: Phase::Starting };
             active.insert(child.clone(), association);
             let tree = active.iter().filter(|(_, other)| other.root == *root).map(|(child, _)| child.clone());
             (Seat { control: self.clone(), child: child.clone() }, tree.collect::<BTreeSet<_>>())
         };
-        let limit = self.0.config.limits.children as usize;
+        let limit = limits.children as usize;
         if limit > 0 {
             // Some that have their place are not in the log yet. Who gave it back before this one took its own is there.
             had.extend(self.0.log.children(root).await?);
@@ -401,19 +409,13 @@ impl Control {
         }
         Ok(seat)
     }
+}
 
-    fn admit(&self, active: &HashMap<SessionId, Association>, root: &SessionId) -> Result<()> {
-        let limit = self.0.config.limits.live_children as usize;
-        let live = active.values().filter(|association| association.root == *root).count();
-        if limit > 0 && live >= limit {
-            let message = format!(
-                "{live} children of this tree are alive, as many as may be. Wait until one has ended, then try again. \
-                 Nothing was started."
-            );
-            return Err(Error::new(Code::Limit, message));
-        }
-        Ok(())
-    }
+/// A start that has passed everything that can be looked at beforehand.
+struct Prepared {
+    start: Start,
+    provider: Arc<dyn Provider>,
+    limits: Limits,
 }
 
 enum Way {
@@ -444,6 +446,33 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         lock(&self.control.0.active).remove(&self.child);
+    }
+}
+
+/// Whether the tree may have one more live child.
+fn admit(active: &HashMap<SessionId, Association>, root: &SessionId, limits: &Limits) -> Result<()> {
+    let limit = limits.live_children as usize;
+    let live = active.values().filter(|association| association.root == *root).count();
+    if limit > 0 && live >= limit {
+        let message = format!(
+            "{live} children of this tree are alive, as many as may be. Wait until one has ended, then try again. \
+             Nothing was started."
+        );
+        return Err(Error::new(Code::Limit, message));
+    }
+    Ok(())
+}
+
+fn spec(owner: &Owner, label_text: &str, child: &SessionId, call: Option<CallId>, limits: &Limits) -> Spec {
+    Spec {
+        owner: owner.clone(),
+        kind: "subagent",
+        label: label(label_text),
+        child: Some(child.clone()),
+        call,
+        numbered: CancellationToken::new(),
+        // A child, the deepest below it, and the commands of that one.
+        levels: limits.depth.clamp(1, 8) + 1,
     }
 }
 

@@ -1,11 +1,12 @@
 //! The composition root: builds the parts, wires them, and offers what a window or a terminal needs.
 
 use crate::agent::{Agents, MAX_MESSAGE};
+use crate::budget::{Budgets, Spent};
 use crate::config::{Config, Limits, Protocol};
 use crate::control::{Control, too_large};
 use crate::env::Env;
 use crate::error::{Code, Error, Result};
-use crate::event::{Event, Mode, Party, Receipt, Recorded, Route};
+use crate::event::{Event, Mode, Party, Receipt, Recorded, Route, TreeLimits};
 use crate::id::{SessionId, TaskId};
 use crate::llm::Model;
 use crate::log::{Entry, Log};
@@ -49,6 +50,7 @@ struct Inner {
     config: Config,
     env: Env,
     log: Log,
+    budgets: Budgets,
     processes: Processes,
     tasks: Tasks,
     agents: Agents,
@@ -79,6 +81,8 @@ pub struct Opening {
     pub mode: Mode,
     /// Its name for people; made from the first prompt without one.
     pub title: Option<String>,
+    /// Limits of its tree, in place of those of the configuration.
+    pub limits: TreeLimits,
 }
 
 /// What a stop is aimed at.
@@ -135,9 +139,35 @@ impl Engine {
         &self.0.config
     }
 
-    /// The limits in force.
+    /// The limits of a tree that has none of its own.
     pub fn limits(&self) -> &Limits {
         &self.0.config.limits
+    }
+
+    /// The limits in force for the tree of a session, and how far those are used that can be used up.
+    pub async fn tree_limits(&self, session: &SessionId) -> Result<(Limits, Vec<Spent>)> {
+        let root = self.0.log.session(session).await?.root;
+        Ok((self.0.budgets.limits(&root).await?, self.0.budgets.spent(&root).await?))
+    }
+
+    /// Gives the tree of a root limits of its own; what they do not name stays as it was. They hold from the next
+    /// request to a model on, and for good.
+    pub async fn set_limits(&self, root: &SessionId, limits: TreeLimits, key: &str) -> Result<()> {
+        self.once(key, format!("limit {root} {limits:?}"), async {
+            let record = self.0.log.session(root).await?;
+            if record.parent.is_some() {
+                let message = format!("Limits belong to a whole tree: set those of its root {}.", record.root);
+                return Err(Error::new(Code::BadRequest, message));
+            }
+            let entry = Entry {
+                session: root.clone(),
+                key: Some(key.to_owned()),
+                events: vec![Event::Limited { limits: limits.clone() }],
+            };
+            self.0.log.write(vec![entry]).await?;
+            self.0.budgets.set(root, &limits).await
+        })
+        .await
     }
 
     /// The folder that holds the store.
@@ -173,7 +203,11 @@ impl Engine {
                 mode: opening.mode,
                 cwd: cwd.to_string_lossy().into_owned(),
             };
-            let entry = Entry { session, key: Some(key.to_owned()), events: vec![opened] };
+            let mut events = vec![opened];
+            if opening.limits != TreeLimits::default() {
+                events.push(Event::Limited { limits: opening.limits.clone() });
+            }
+            let entry = Entry { session, key: Some(key.to_owned()), events };
             let recorded = self.0.log.write(vec![entry]).await?;
             // The key may have opened one before, whose answer could not be kept.
             let opened = recorded.into_iter().next().map(|recorded| recorded.session);

@@ -3,15 +3,20 @@
 use crate::id::{AgentId, SessionId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// A clock that tells milliseconds since the Unix epoch.
 pub trait Clock: Send + Sync {
     /// Milliseconds since the Unix epoch.
     fn now_ms(&self) -> i64;
+
+    /// Milliseconds since some moment, on a clock that nobody sets and that stands still while the machine sleeps.
+    fn uptime_ms(&self) -> i64;
 }
 
-struct SystemClock;
+struct SystemClock {
+    started: Instant,
+}
 
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the system's clock")]
@@ -20,6 +25,10 @@ impl Clock for SystemClock {
             .duration_since(UNIX_EPOCH)
             .map(|since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
             .unwrap_or(0)
+    }
+
+    fn uptime_ms(&self) -> i64 {
+        i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX)
     }
 }
 
@@ -33,7 +42,7 @@ pub struct Env {
 impl Env {
     /// The real world.
     pub fn system() -> Self {
-        Self::with_clock(Arc::new(SystemClock))
+        Self::with_clock(Arc::new(SystemClock { started: Instant::now() }))
     }
 
     /// A world whose time of day is `clock`'s.
@@ -44,6 +53,11 @@ impl Env {
     /// Milliseconds since the Unix epoch.
     pub fn now_ms(&self) -> i64 {
         self.clock.now_ms()
+    }
+
+    /// Milliseconds since some moment, on a clock that stands still while the machine sleeps.
+    pub fn uptime_ms(&self) -> i64 {
+        self.clock.uptime_ms()
     }
 
     /// A fresh session name.

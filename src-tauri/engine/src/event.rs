@@ -94,6 +94,36 @@ impl ToolFilter {
     }
 }
 
+/// Limits of one tree, in place of those of the configuration; 0 means none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, TS)]
+#[serde(deny_unknown_fields)]
+pub struct TreeLimits {
+    /// The deepest child; a root is 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[ts(optional)]
+    pub depth: Option<u32>,
+    /// Children alive at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[ts(optional)]
+    pub live_children: Option<u32>,
+    /// Children in all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[ts(optional)]
+    pub children: Option<u32>,
+    /// Tokens, read and written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[ts(optional)]
+    pub tokens: Option<u64>,
+    /// Time at work, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[ts(optional)]
+    pub wall_clock_s: Option<u64>,
+    /// Model requests in one turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[ts(optional)]
+    pub step_limit: Option<u32>,
+}
+
 /// How a child is rebuilt when it is resumed. The model never sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, TS)]
 pub struct Descriptor {
@@ -398,6 +428,27 @@ pub enum Event {
         end: TurnEnd,
         /// Why, for people; none for a plain completion.
         detail: Option<String>,
+        /// How long the turns of its tree had run by then, in milliseconds; none when a crash ended it.
+        #[serde(default)]
+        worked_ms: Option<i64>,
+    },
+    /// The model was told that a limit is near.
+    Warned {
+        /// The limit's name in the configuration.
+        limit: String,
+        /// What was used of it.
+        used: u64,
+        /// What may be used.
+        most: u64,
+        /// The step that read it.
+        step: u32,
+        /// The exact words that the model read.
+        text: String,
+    },
+    /// A person gave the tree limits of its own. Stands in the root's log.
+    Limited {
+        /// The limits; what they do not name stays as it was.
+        limits: TreeLimits,
     },
     /// A background task began. Stands in its owner's log.
     TaskStarted {
@@ -479,6 +530,8 @@ impl Event {
             Self::ToolFinished { .. } => "tool_finished",
             Self::ModelRetried { .. } => "model_retried",
             Self::TurnEnded { .. } => "turn_ended",
+            Self::Warned { .. } => "warned",
+            Self::Limited { .. } => "limited",
             Self::TaskStarted { .. } => "task_started",
             Self::TaskStopping { .. } => "task_stopping",
             Self::TaskSettled { .. } => "task_settled",

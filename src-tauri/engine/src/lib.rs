@@ -3,6 +3,7 @@
 //! It knows nothing of windows, notifications or the terminal; those are built on [`Engine`]'s methods.
 
 pub mod agent;
+pub mod budget;
 pub mod config;
 pub mod control;
 pub mod engine;

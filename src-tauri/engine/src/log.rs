@@ -13,7 +13,7 @@ mod writer;
 
 use crate::env::Env;
 use crate::error::{Code, Error, Result};
-use crate::event::{Block, Event, Recorded};
+use crate::event::{Block, Event, Recorded, TreeLimits};
 use crate::id::{CallId, SessionId, TaskId};
 use crate::view::{SessionView, TaskView, Tokens};
 use fault::Fault;
@@ -273,6 +273,13 @@ impl Log {
     pub async fn usage(&self, session: &SessionId) -> Result<(Tokens, Tokens)> {
         let session = session.clone();
         self.ask(move |sql| read::usage(sql, &session)).await
+    }
+
+    /// The limits that a tree was given, oldest first, and how long its turns had run when the last of them ended, in
+    /// milliseconds.
+    pub async fn budget(&self, root: &SessionId) -> Result<(Vec<TreeLimits>, i64)> {
+        let root = root.clone();
+        self.ask(move |sql| read::budget(sql, &root)).await
     }
 
     /// Sessions that have an open turn, a call without a result, or a live task: what a crash left.

@@ -5,7 +5,7 @@
 use crate::event::{Block, Event, Party, Recorded, Stop, TaskStatus, TurnEnd};
 use crate::id::{CallId, TaskId};
 use crate::llm::Message;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What a session's log says, as far as it was folded.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +18,7 @@ pub struct Transcript {
     steps: u32,
     last_n: i64,
     titled: bool,
+    warned: BTreeSet<(String, u64)>,
 }
 
 /// A message that was accepted and not yet read.
@@ -66,6 +67,10 @@ impl Transcript {
                 self.waiting.remove(message);
             }
             Event::NoticeAdmitted { text, .. } => self.items.push(Item::User(text.clone())),
+            Event::Warned { limit, most, text, .. } => {
+                self.warned.insert((limit.clone(), *most));
+                self.items.push(Item::User(text.clone()));
+            }
             Event::TurnStarted { turn, .. } => {
                 self.turns = *turn;
                 self.open_turn = Some(*turn);
@@ -98,6 +103,7 @@ impl Transcript {
             }
             Event::Answered { .. }
             | Event::Described(_)
+            | Event::Limited { .. }
             | Event::ModelRetried { .. }
             | Event::TaskStopping { .. }
             | Event::TaskLearned { .. }
@@ -150,7 +156,12 @@ impl Transcript {
             if let Some((step, blocks)) = partial {
                 events.extend(cut_off(step, blocks));
             }
-            events.push(Event::TurnEnded { turn, end: TurnEnd::Interrupted, detail: Some("can resume".to_owned()) });
+            events.push(Event::TurnEnded {
+                turn,
+                end: TurnEnd::Interrupted,
+                detail: Some("can resume".to_owned()),
+                worked_ms: None,
+            });
         }
         for task in self.live_tasks.keys() {
             events.push(Event::TaskSettled {
@@ -188,6 +199,11 @@ impl Transcript {
     /// The `n` of the last event.
     pub fn last_n(&self) -> i64 {
         self.last_n
+    }
+
+    /// Whether the model was told that this limit, of this size, is near.
+    pub fn was_warned(&self, limit: &str, most: u64) -> bool {
+        self.warned.contains(&(limit.to_owned(), most))
     }
 
     /// Whether the session has a title.

@@ -2,6 +2,7 @@
 //!
 //! The driver in `agent` does what it says and tells it what came of it. It knows no I/O and no clock.
 
+use crate::budget::Spent;
 use crate::event::{Block, Event, Party, Route, Stop, TurnEnd};
 use crate::id::{CallId, TaskId};
 use crate::llm::{Failure, Reply};
@@ -16,9 +17,37 @@ pub struct Turn {
     task: Option<TaskId>,
     step: u32,
     first_step: u32,
-    step_limit: u32,
+    bounds: Bounds,
     phase: Phase,
+    circle: Circle,
 }
+
+/// What one turn may do; 0 means without a bound.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bounds {
+    /// Model requests.
+    pub steps: u32,
+    /// Steps in a row that make the same calls and get the same results.
+    pub same_calls: u32,
+    /// Steps in a row in which every call fails.
+    pub failed_steps: u32,
+}
+
+/// Looks for a turn that goes in a circle.
+#[derive(Clone, Debug, Default)]
+struct Circle {
+    /// What the step's calls were and came to, as far as they have ended.
+    now: Vec<(CallRequest, Option<(bool, String)>)>,
+    /// Whether one of them took its time: whoever waits goes in no circle.
+    waited: bool,
+    /// The calls of the step before and what they came to.
+    before: Vec<(String, String, bool, String)>,
+    same: u32,
+    failed: u32,
+}
+
+/// A call that takes this long, in milliseconds, waits for something.
+const WAITS: i64 = 5_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
@@ -43,6 +72,8 @@ pub enum Input {
         waiting: Vec<Waiting>,
         /// Notices that are owed.
         owed: Vec<OwedNotice>,
+        /// The budgets of the tree that are used up or, if the model was not told yet, nearly so.
+        spent: Vec<Spent>,
     },
     /// The model answered.
     Replied(Reply),
@@ -100,10 +131,10 @@ pub struct CallRequest {
 }
 
 impl Turn {
-    /// Turn `number` of a session that has taken `steps` steps. `step_limit` of 0 is none.
-    pub fn new(number: u32, task: Option<TaskId>, steps: u32, step_limit: u32) -> Self {
+    /// Turn `number` of a session that has taken `steps` steps.
+    pub fn new(number: u32, task: Option<TaskId>, steps: u32, bounds: Bounds) -> Self {
         let phase = Phase::Between { answered: false };
-        Self { number, task, step: steps, first_step: steps + 1, step_limit, phase }
+        Self { number, task, step: steps, first_step: steps + 1, bounds, phase, circle: Circle::default() }
     }
 
     /// The event that begins it.
@@ -128,7 +159,7 @@ impl Turn {
             (Phase::Between { answered: true }, Input::Ready { waiting, .. }) if waiting.is_empty() => {
                 self.end(Vec::new(), TurnEnd::Completed, None)
             }
-            (Phase::Between { .. }, Input::Ready { waiting, owed }) => self.begin_step(waiting, owed),
+            (Phase::Between { .. }, Input::Ready { waiting, owed, spent }) => self.begin_step(waiting, owed, &spent),
             (Phase::Asking, Input::Replied(reply)) => self.replied(reply),
             (Phase::Asking, Input::ModelFailed { failure, partial }) => {
                 let events = cut_off(self.step, partial).into_iter().collect();
@@ -154,10 +185,12 @@ impl Turn {
         }
     }
 
-    fn begin_step(&mut self, waiting: Vec<Waiting>, owed: Vec<OwedNotice>) -> Vec<Effect> {
-        let taken = self.step + 1 - self.first_step;
-        if self.step_limit > 0 && taken >= self.step_limit {
-            let detail = format!("it made {taken} requests, as many as one turn may (limits.step_limit)");
+    fn begin_step(&mut self, waiting: Vec<Waiting>, owed: Vec<OwedNotice>, spent: &[Spent]) -> Vec<Effect> {
+        if !(waiting.is_empty() && owed.is_empty()) {
+            // There is something new to go by.
+            self.circle = Circle::default();
+        }
+        if let Some(detail) = self.used_up(spent) {
             return self.end(Vec::new(), TurnEnd::Limit, Some(detail));
         }
         self.step += 1;
@@ -174,8 +207,60 @@ impl Turn {
                 text: crate::prompt::notice(&notice.task),
             });
         }
+        events.extend(self.warnings(spent));
         self.phase = Phase::Asking;
         vec![Effect::Record(events), Effect::Ask]
+    }
+
+    /// Why there is no next step, if a limit stands in its way.
+    fn used_up(&self, spent: &[Spent]) -> Option<String> {
+        let Bounds { steps, same_calls, failed_steps } = self.bounds;
+        let taken = self.step + 1 - self.first_step;
+        let Circle { same, failed, .. } = self.circle;
+        if let Some(over) = spent.iter().find(|spent| spent.is_over()) {
+            return Some(format!("its budget is used up: {} (limits.{})", over.words(), over.limit));
+        }
+        if steps > 0 && taken >= steps {
+            return Some(format!("it made {taken} requests, as many as one turn may (limits.step_limit)"));
+        }
+        if same_calls > 0 && same >= same_calls {
+            let what = "it went in a circle: the same calls with the same results";
+            return Some(format!("{what}, {same} times in a row (limits.same_calls)"));
+        }
+        let what = "it got nowhere: every call failed";
+        (failed_steps > 0 && failed >= failed_steps)
+            .then(|| format!("{what}, {failed} steps in a row (limits.failed_steps)"))
+    }
+
+    /// What the model is told before it meets a limit.
+    fn warnings(&self, spent: &[Spent]) -> Vec<Event> {
+        let Bounds { same_calls, failed_steps, .. } = self.bounds;
+        let Circle { same, failed, .. } = self.circle;
+        let warned = |limit: &str, used: u64, most: u64, text: String| Event::Warned {
+            limit: limit.to_owned(),
+            used,
+            most,
+            step: self.step,
+            text,
+        };
+        let near = spent.iter().filter(|spent| spent.is_near());
+        let mut told: Vec<Event> =
+            near.map(|near| warned(near.limit, near.used, near.most, crate::prompt::wrap_up(&near.words()))).collect();
+        // Half of the way leaves room to turn round.
+        if same_calls > 1 && same == same_calls.div_ceil(2) {
+            let what = format!("You made the same calls {same} times in a row, with the same results");
+            told.push(warned("same_calls", same.into(), same_calls.into(), crate::prompt::circle(&what, same_calls)));
+        }
+        if failed_steps > 1 && failed == failed_steps.div_ceil(2) {
+            let what = format!("Every call of your last {failed} steps failed");
+            told.push(warned(
+                "failed_steps",
+                failed.into(),
+                failed_steps.into(),
+                crate::prompt::circle(&what, failed_steps),
+            ));
+        }
+        told
     }
 
     fn replied(&mut self, reply: Reply) -> Vec<Effect> {
@@ -187,6 +272,7 @@ impl Turn {
         let (end, detail) = match reply.stop {
             Stop::Complete if !calls.is_empty() => {
                 let open = calls.iter().map(|call| call.id.clone()).collect();
+                self.circle.begin(&calls);
                 self.phase = Phase::Calling { answer: None, open };
                 return vec![Effect::Record(events), Effect::Run(calls)];
             }
@@ -239,11 +325,13 @@ impl Turn {
             // A second result for one call: the first stands.
             return Vec::new();
         }
+        self.circle.ended(&call, &outcome, ms);
         let mut events =
             vec![Event::ToolFinished { call, answer, ok: outcome.ok, text: outcome.text, detail: outcome.detail, ms }];
         events.extend(outcome.events);
         let mut effects = vec![Effect::Record(events)];
         if open.is_empty() {
+            self.circle.close();
             self.phase = Phase::Between { answered: false };
             effects.push(Effect::Continue);
         } else {
@@ -254,8 +342,37 @@ impl Turn {
 
     fn end(&mut self, mut events: Vec<Event>, end: TurnEnd, detail: Option<String>) -> Vec<Effect> {
         self.phase = Phase::Ended;
-        events.push(Event::TurnEnded { turn: self.number, end, detail });
+        events.push(Event::TurnEnded { turn: self.number, end, detail, worked_ms: None });
         vec![Effect::Record(events), Effect::End(end)]
+    }
+}
+
+impl Circle {
+    fn begin(&mut self, calls: &[CallRequest]) {
+        self.now = calls.iter().map(|call| (call.clone(), None)).collect();
+        self.waited = false;
+    }
+
+    fn ended(&mut self, call: &CallId, outcome: &Outcome, ms: i64) {
+        self.waited |= ms >= WAITS;
+        if let Some((_, result)) = self.now.iter_mut().find(|(asked, _)| asked.id == *call) {
+            *result = Some((outcome.ok, outcome.text.clone()));
+        }
+    }
+
+    /// All calls of the step have ended: looks whether it was like the one before.
+    fn close(&mut self) {
+        let step: Vec<_> = std::mem::take(&mut self.now)
+            .into_iter()
+            .map(|(call, result)| {
+                let (ok, text) = result.unwrap_or_default();
+                (call.name, call.args, ok, text)
+            })
+            .collect();
+        let same = !self.waited && step == self.before;
+        self.same = if same { self.same + 1 } else { 1 };
+        self.failed = if step.iter().any(|(_, _, ok, _)| *ok) { 0 } else { self.failed + 1 };
+        self.before = step;
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::event::{Mode, Party, Receipt, Route, Stop, TaskStatus, TurnEnd};
 use crate::id::{CallId, SessionId, TaskId};
+use crate::text::grouped;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use ts_rs::TS;
@@ -266,6 +267,17 @@ pub enum RowBody {
         /// True when it was mended and nothing is left to do.
         repaired: bool,
     },
+    /// The model was told that a limit is near.
+    Warning {
+        /// The limit's name in the configuration.
+        limit: String,
+        /// What was used of it, in its unit.
+        used: i64,
+        /// What may be used.
+        most: i64,
+        /// What happened, for people.
+        text: String,
+    },
     /// A turn ended in another way than by a plain answer.
     TurnEnd {
         /// How.
@@ -376,4 +388,13 @@ pub struct Frame {
     pub live: Option<LiveView>,
     /// One line for the status line, when it changed: why nothing can be saved now; empty when all is well again.
     pub status: Option<String>,
+}
+
+/// How much of a limit is used, for people and models: `120,000 of 150,000 tokens`.
+pub fn spent(limit: &str, used: u64, most: u64) -> String {
+    let unit = match limit {
+        "wall_clock_s" => "s at work",
+        other => other,
+    };
+    format!("{} of {} {unit}", grouped(used), grouped(most))
 }

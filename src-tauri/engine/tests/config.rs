@@ -107,6 +107,8 @@ desktop = "roots"
             money_usd: 5.0,
             wall_clock_s: 6,
             step_limit: 7,
+            same_calls: 8,
+            failed_steps: 20,
             idle_s: 8,
             stop_grace_ms: 9,
             wake_budget: 10,
@@ -135,8 +137,8 @@ fn a_byte_order_mark_and_windows_line_ends_are_fine() {
     check(
         &["\u{feff}[limits]\r\ndepth = 3\r\ndeep = 4\r\n"],
         expect![[r#"
-        line 3: unknown field `deep`, expected one of `depth`, `live_tasks_per_owner`, `live_children`, `children`, `tokens`, `money_usd`, `wall_clock_s`, `step_limit`, `idle_s`, `stop_grace_ms`, `wake_budget`.
-    "#]],
+            line 3: unknown field `deep`, expected one of `depth`, `live_tasks_per_owner`, `live_children`, `children`, `tokens`, `money_usd`, `wall_clock_s`, `step_limit`, `same_calls`, `failed_steps`, `idle_s`, `stop_grace_ms`, `wake_budget`.
+        "#]],
     );
 }
 

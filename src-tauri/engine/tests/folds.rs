@@ -7,7 +7,7 @@ use coppice_engine::id::{CallId, SessionId};
 use coppice_engine::llm::{Failure, FailureKind, Message, Reply};
 use coppice_engine::tool::Outcome;
 use coppice_engine::transcript::{Transcript, Waiting};
-use coppice_engine::turn::{Effect, Input, Turn};
+use coppice_engine::turn::{Bounds, Effect, Input, Turn};
 use coppice_engine::view::rows::{Context, gives_rows, rows};
 use proptest::prelude::*;
 use serde_json::json;
@@ -116,7 +116,7 @@ fn reply(calls: usize, stop: Stop, text: &str) -> Reply {
 proptest! {
     #[test]
     fn a_turn_ends_exactly_once_and_never_leaves_a_call_without_a_result(choices in inputs()) {
-        let mut turn = Turn::new(1, None, 0, 20);
+        let mut turn = Turn::new(1, None, 0, Bounds { steps: 20, ..Bounds::default() });
         let mut log: Vec<Event> = vec![turn.started()];
         let mut open: Vec<CallId> = Vec::new();
         let mut n = 0;
@@ -132,8 +132,8 @@ proptest! {
         for choice in choices {
             n += 1;
             let input = match choice {
-                0 | 1 => Input::Ready { waiting: vec![], owed: vec![] },
-                2 => Input::Ready { waiting: vec![Waiting { n, from: Party::Person, text: "x".into() }], owed: vec![] },
+                0 | 1 => Input::Ready { waiting: vec![], owed: vec![], spent: vec![] },
+                2 => Input::Ready { waiting: vec![Waiting { n, from: Party::Person, text: "x".into() }], owed: vec![], spent: vec![] },
                 3 => Input::Replied(reply(2, Stop::Complete, "a")),
                 4 => Input::Replied(reply(0, Stop::Complete, "b")),
                 5 => Input::Replied(reply(1, Stop::MaxTokens, "c")),

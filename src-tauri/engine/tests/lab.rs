@@ -4,16 +4,17 @@
 use async_trait::async_trait;
 use coppice_engine::config::Config;
 use coppice_engine::engine::{Engine, Opening};
-use coppice_engine::env::Env;
-use coppice_engine::event::{Block, Event, Mode, Recorded, Stop, Usage};
+use coppice_engine::env::{Clock, Env};
+use coppice_engine::event::{Block, Event, Mode, Recorded, Stop, TreeLimits, Usage};
 use coppice_engine::id::{CallId, SessionId, TaskId};
 use coppice_engine::llm::{Delta, Failure, FailureKind, Message, Model, Reply, Request, Sink};
 use coppice_engine::view::{SessionState, SessionView, TaskView};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
@@ -129,11 +130,30 @@ fn fill(args: &str, messages: &[Message]) -> String {
     filled
 }
 
+/// A clock that runs like the real one, and that a test can put forward.
+struct LabClock {
+    started: Instant,
+    /// Milliseconds that have passed beyond that, and those that passed while the machine slept.
+    ahead: AtomicI64,
+    slept: AtomicI64,
+}
+
+impl Clock for LabClock {
+    fn now_ms(&self) -> i64 {
+        1_700_000_000_000 + self.uptime_ms() + self.slept.load(Ordering::Relaxed)
+    }
+
+    fn uptime_ms(&self) -> i64 {
+        self.started.elapsed().as_millis() as i64 + self.ahead.load(Ordering::Relaxed)
+    }
+}
+
 pub struct Lab {
     pub engine: Engine,
     pub model: Arc<Scripted>,
     pub cwd: PathBuf,
     config: Config,
+    clock: Arc<LabClock>,
     dir: TempDir,
 }
 
@@ -155,14 +175,25 @@ impl Lab {
             open: watch::channel(HashSet::new()).0,
             reached: watch::channel(HashSet::new()).0,
         });
-        let engine = open(&dir.path().join("data"), config.clone(), &model).await;
-        Self { engine, model, cwd, config, dir }
+        let clock = Arc::new(LabClock { started: Instant::now(), ahead: AtomicI64::new(0), slept: AtomicI64::new(0) });
+        let engine = open(&dir.path().join("data"), config.clone(), &model, &clock).await;
+        Self { engine, model, cwd, config, clock, dir }
+    }
+
+    /// Lets time pass.
+    pub fn pass(&self, time: Duration) {
+        self.clock.ahead.fetch_add(time.as_millis() as i64, Ordering::Relaxed);
+    }
+
+    /// Lets time pass while the machine sleeps.
+    pub fn sleep(&self, time: Duration) {
+        self.clock.slept.fetch_add(time.as_millis() as i64, Ordering::Relaxed);
     }
 
     /// Closes the engine in order and opens it again.
     pub async fn restart(&mut self) {
         self.engine.shutdown(PATIENCE).await.unwrap();
-        self.engine = open(&self.data(), self.config.clone(), &self.model).await;
+        self.engine = open(&self.data(), self.config.clone(), &self.model, &self.clock).await;
     }
 
     /// Closes the engine and opens it with a configuration that has lost the model of its sessions.
@@ -196,7 +227,12 @@ impl Lab {
     }
 
     pub async fn root(&self) -> SessionId {
-        let opening = Opening { cwd: self.cwd.clone(), model: None, mode: Mode::Ask, title: None };
+        self.root_with(TreeLimits::default()).await
+    }
+
+    /// A root with limits of its own.
+    pub async fn root_with(&self, limits: TreeLimits) -> SessionId {
+        let opening = Opening { cwd: self.cwd.clone(), model: None, mode: Mode::Ask, title: None, limits };
         self.engine.open_session(opening, &key()).await.unwrap()
     }
 
@@ -261,15 +297,15 @@ impl Lab {
     }
 }
 
-async fn open(data: &Path, config: Config, model: &Arc<Scripted>) -> Engine {
+async fn open(data: &Path, config: Config, model: &Arc<Scripted>, clock: &Arc<LabClock>) -> Engine {
     let models: BTreeMap<String, Arc<dyn Model>> =
         BTreeMap::from([("scripted".to_owned(), model.clone() as Arc<dyn Model>)]);
-    Engine::open_with(data, config, Env::system(), models).await.unwrap()
+    Engine::open_with(data, config, Env::with_clock(clock.clone()), models).await.unwrap()
 }
 
 /// A fresh command key.
 pub fn key() -> String {
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::AtomicU64;
     static COUNT: AtomicU64 = AtomicU64::new(0);
     format!("key-{}", COUNT.fetch_add(1, Ordering::Relaxed))
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 mod bash;
+mod budget;
 mod config;
 mod control;
 mod delegation;

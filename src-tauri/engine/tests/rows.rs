@@ -2,7 +2,7 @@
 
 use coppice_engine::event::{
     Block, Descriptor, Event, Mode, Party, Receipt, ReceiptItem, Recorded, Route, Stop, TaskStatus, ToolFilter,
-    TurnEnd, Usage,
+    TreeLimits, TurnEnd, Usage,
 };
 use coppice_engine::id::{CallId, SessionId, TaskId};
 use coppice_engine::text::plain;
@@ -84,7 +84,7 @@ fn finished(call: &str, answer: i64, text: &str) -> Event {
 }
 
 fn ended(end: TurnEnd, detail: Option<&str>) -> Event {
-    Event::TurnEnded { turn: 1, end, detail: detail.map(str::to_owned) }
+    Event::TurnEnded { turn: 1, end, detail: detail.map(str::to_owned), worked_ms: None }
 }
 
 fn unknown(kind: &str) -> Event {
@@ -143,6 +143,8 @@ fn samples() -> Vec<Event> {
         ended(TurnEnd::Stopped, Some("stopped by you")),
         Event::Stopped { receipt },
         Event::Renamed { title: "n".to_owned() },
+        Event::Warned { limit: "tokens".to_owned(), used: 80, most: 100, step: 2, text: "wrap up".to_owned() },
+        Event::Limited { limits: TreeLimits { tokens: Some(100), ..TreeLimits::default() } },
         unknown("from_the_future"),
     ]
 }
@@ -168,6 +170,8 @@ fn is_in_samples(event: &Event) -> bool {
         | Event::TaskLearned { .. }
         | Event::Stopped { .. }
         | Event::Renamed { .. }
+        | Event::Warned { .. }
+        | Event::Limited { .. }
         | Event::Unknown { .. } => samples().iter().any(|sample| sample.kind() == event.kind()),
     }
 }

@@ -72,7 +72,8 @@ commands! {
     "Pushes a frame whenever something changes." subscribe(SubscribeArgs) -> Subscribed;
     "Tokens, cost and requests of a session and its branch." usage(SessionArgs) -> Usage;
     "What is configured, and what works." models(Nothing) -> Models;
-    "The limits in force." limits(Nothing) -> LimitsView;
+    "The limits in force, and how far they are used." limits(LimitsArgs) -> LimitsView;
+    "Gives a tree limits of its own." set_limits(SetLimitsArgs) -> Nothing;
     "Version, folders, and what is to be known at the start." about(Nothing) -> About;
     "Deletes a session with all below it." delete(DeleteArgs) -> Nothing;
     "Gives a session another title." rename(RenameArgs) -> Nothing;
@@ -117,8 +118,9 @@ pub fn typescript() -> String {
 
 /// All types of the wire, as TypeScript declarations.
 pub fn types_text() -> String {
+    use coppice_engine::budget::Spent as LimitUse;
     use coppice_engine::config::{Desktop, Protocol};
-    use coppice_engine::event::{Party, ReceiptItem, ReceiptProcess, Route, Stop, TaskStatus, TurnEnd};
+    use coppice_engine::event::{Party, ReceiptItem, ReceiptProcess, Route, Stop, TaskStatus, TreeLimits, TurnEnd};
     use coppice_engine::id::CallId;
     use coppice_engine::view;
     let config = ts_rs::Config::new().with_large_int("number");
@@ -145,6 +147,7 @@ pub fn types_text() -> String {
         Protocol,
         Desktop,
         Limits,
+        TreeLimits,
         Notices,
         ModelView,
         Page,
@@ -188,7 +191,10 @@ pub fn types_text() -> String {
         Usage,
         Spent,
         Models,
+        LimitsArgs,
+        LimitUse,
         LimitsView,
+        SetLimitsArgs,
         About,
         DeleteArgs,
         RenameArgs,

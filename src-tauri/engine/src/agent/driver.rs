@@ -1,6 +1,8 @@
 //! The driver: owns one live session's state, takes its mail, and carries out what the turn machine says.
 
 use super::{Activation, Agent, Done, Drive, Letter, Mail, Place, Role, Shared};
+use crate::budget::{Spent, Working};
+use crate::config::Limits;
 use crate::error::{Code, Error, Result};
 use crate::event::{Event, Party, Recorded, TurnEnd};
 use crate::id::TaskId;
@@ -8,7 +10,7 @@ use crate::llm::Model;
 use crate::log::Entry;
 use crate::text::plain;
 use crate::transcript::Transcript;
-use crate::turn::{Effect, Input, Turn};
+use crate::turn::{Bounds, Effect, Input, Turn};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,6 +39,10 @@ pub(super) struct Driver {
     done: Option<oneshot::Sender<Done>>,
     /// How often in a row it was woken by a notice since a person last spoke.
     wakes: u32,
+    /// The limits of its tree, as the turn found them.
+    pub(super) limits: Limits,
+    /// Counts the running turn's time.
+    working: Option<Working>,
 }
 
 impl Driver {
@@ -49,7 +55,9 @@ impl Driver {
         done: oneshot::Sender<Done>,
     ) -> Self {
         let Prepared { place, model, transcript, role } = prepared;
-        Self { shared, agent, place, model, transcript, role, inbox, first, done: Some(done), wakes: 0 }
+        let limits = shared.config.limits.clone();
+        let (done, wakes, working) = (Some(done), 0, None);
+        Self { shared, agent, place, model, transcript, role, inbox, first, done, wakes, limits, working }
     }
 
     /// Drives the session until its scope is closed.
@@ -97,7 +105,7 @@ impl Driver {
                     TurnEnd::Completed => self.may_wake().await,
                     // What was accepted is read, by a turn of its own; that turn's first step reads all of it.
                     TurnEnd::Failed | TurnEnd::MaxTokens | TurnEnd::Refusal | TurnEnd::Limit
-                        if self.transcript.waiting().next().is_some() =>
+                        if self.transcript.waiting().next().is_some() && !self.used_up().await =>
                     {
                         self.begin().await
                     }
@@ -124,7 +132,13 @@ impl Driver {
             self.wakes = 0;
             self.agent.held.store(false, Ordering::Release);
         }
-        let turn = self.new_turn();
+        let turn = match self.new_turn().await {
+            Ok(turn) => turn,
+            Err(error) => {
+                letter.refuse(error);
+                return None;
+            }
+        };
         let mut events =
             vec![Event::MessageAccepted { from: letter.from, text: letter.text.clone(), task: self.task() }];
         if !self.transcript.titled() {
@@ -148,10 +162,14 @@ impl Driver {
 
     /// A turn that reads what waits.
     async fn begin(&mut self) -> Option<Turn> {
-        let turn = self.new_turn();
         self.agent.begin_turn(self.stop_token());
-        match self.commit(Entry::new(&self.place.session.clone(), vec![turn.started()])).await {
-            Ok(_) => Some(turn),
+        let begun = async {
+            let turn = self.new_turn().await?;
+            self.commit(Entry::new(&self.place.session.clone(), vec![turn.started()])).await?;
+            Ok::<_, Error>(turn)
+        };
+        match begun.await {
+            Ok(turn) => Some(turn),
             Err(error) => {
                 tracing::error!(session = %self.place.session, %error, "a turn cannot begin; what waits stays owed");
                 self.agent.end_turn();
@@ -183,9 +201,22 @@ impl Driver {
         self.shared.config.notices.wake && !held && (budget == 0 || self.wakes < budget)
     }
 
-    fn new_turn(&self) -> Turn {
-        let limit = self.shared.config.limits.step_limit;
-        Turn::new(self.transcript.turns() + 1, self.task(), self.transcript.steps(), limit)
+    async fn new_turn(&mut self) -> Result<Turn> {
+        self.limits = self.shared.budgets.limits(&self.place.root).await?;
+        let Limits { step_limit: steps, same_calls, failed_steps, .. } = self.limits;
+        let bounds = Bounds { steps, same_calls, failed_steps };
+        Ok(Turn::new(self.transcript.turns() + 1, self.task(), self.transcript.steps(), bounds))
+    }
+
+    /// Whether its tree may spend nothing any more. What cannot be read counts as used up: the person may ask again.
+    async fn used_up(&self) -> bool {
+        match self.shared.budgets.spent(&self.place.root).await {
+            Ok(spent) => spent.iter().any(Spent::is_over),
+            Err(error) => {
+                tracing::error!(session = %self.place.session, %error, "what was spent cannot be read");
+                true
+            }
+        }
     }
 
     fn stop_token(&self) -> CancellationToken {
@@ -222,10 +253,12 @@ impl Driver {
     /// Drives a turn that has begun to its end, and answers how it ended.
     async fn drive_turn(&mut self, mut turn: Turn, activation: Option<&Activation>) -> (TurnEnd, Option<String>) {
         let stop = self.agent.turn_token();
+        self.working = Some(self.shared.budgets.begin(&self.place.root));
         let ended = match self.follow_effects(&mut turn, &stop).await {
             Ok(ended) => ended,
             Err(error) => self.give_up(&error).await,
         };
+        self.working = None;
         self.agent.close_turn();
         if activation.is_some() {
             self.refuse_rest().await;
@@ -331,7 +364,9 @@ impl Driver {
         }
         let owed = self.shared.log.owed(&self.place.session).await?;
         let waiting = self.transcript.waiting().cloned().collect();
-        Ok(Input::Ready { waiting, owed })
+        let mut spent = self.shared.budgets.spent(&self.place.root).await?;
+        spent.retain(|spent| spent.is_over() || !self.transcript.was_warned(spent.limit, spent.most));
+        Ok(Input::Ready { waiting, owed, spent })
     }
 
     /// Takes mail into the running turn. A notice needs nothing: every step looks for what is owed.
@@ -349,7 +384,10 @@ impl Driver {
     }
 
     /// Commits events and folds them. Answers the `n` of an `Answered` among them.
-    pub(super) async fn record(&mut self, events: Vec<Event>) -> Result<Option<i64>> {
+    pub(super) async fn record(&mut self, mut events: Vec<Event>) -> Result<Option<i64>> {
+        if let (Some(Event::TurnEnded { worked_ms, .. }), Some(working)) = (events.last_mut(), &self.working) {
+            *worked_ms = Some(working.worked_ms());
+        }
         let recorded = self.shared.log.append(&self.place.session, events).await?;
         self.fold(&recorded);
         let answer = recorded.iter().find(|recorded| matches!(recorded.event, Event::Answered { .. }));

@@ -93,7 +93,7 @@ impl Driver {
 
     /// The tools of this session: those its filter admits, and no delegation where a child could not start one.
     fn tools(&self) -> Vec<Arc<Offer>> {
-        let limit = self.shared.config.limits.depth;
+        let limit = self.limits.depth;
         let deep = limit > 0 && self.place.depth >= limit;
         let delegates = |name: &str| name.starts_with("subagent") || name == "send_message" || name == "list_agents";
         let all = self.shared.tools.get().map(Vec::as_slice).unwrap_or_default();

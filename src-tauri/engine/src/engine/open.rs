@@ -2,6 +2,7 @@
 
 use super::{Engine, Inner, models};
 use crate::agent::Agents;
+use crate::budget::Budgets;
 use crate::config::Config;
 use crate::control::Control;
 use crate::engine::lock::FolderLock;
@@ -68,13 +69,22 @@ impl Engine {
         let scope = Scope::new();
         let (pulse, _) = watch::channel(0);
         let tasks = Tasks::new(log.clone(), config.limits.clone(), folder.join("output"));
-        let agents =
-            Agents::new(env.clone(), log.clone(), config.clone(), ready, tasks.clone(), scope.clone(), pulse.clone());
+        let budgets = Budgets::new(env.clone(), log.clone(), config.limits.clone());
+        let agents = Agents::new(
+            env.clone(),
+            log.clone(),
+            config.clone(),
+            budgets.clone(),
+            ready,
+            tasks.clone(),
+            scope.clone(),
+            pulse.clone(),
+        );
         let spawn = Spawn::new(log.clone(), agents.clone());
         let control = Control::new(
             env.clone(),
             log.clone(),
-            config.clone(),
+            budgets.clone(),
             tasks.clone(),
             agents.clone(),
             vec![Arc::new(spawn)],
@@ -86,6 +96,7 @@ impl Engine {
             config,
             env,
             log,
+            budgets,
             processes,
             tasks,
             agents,

@@ -4,7 +4,7 @@ use super::fault::{Fault, unknown_session, unknown_task};
 use super::writer::Gate;
 use super::{OwedNotice, Unfinished, open};
 use crate::error::{Code, Error, Result};
-use crate::event::{Event, Recorded, VERSION};
+use crate::event::{Event, Recorded, TreeLimits, VERSION};
 use crate::id::{SessionId, TaskId};
 use crate::scope::Scope;
 use crate::view::{SessionView, TaskView, Tokens, rows::gives_rows};
@@ -326,6 +326,27 @@ pub(super) fn usage(sql: &Connection, id: &SessionId) -> Result<(Tokens, Tokens)
         }
     }
     own.map(|own| (own, branch)).ok_or_else(|| unknown_session(id.as_str()).into())
+}
+
+pub(super) fn budget(sql: &Connection, root: &SessionId) -> Result<(Vec<TreeLimits>, i64), Fault> {
+    let given = sql
+        .prepare_cached("SELECT v, body FROM event WHERE session = ?1 AND kind = 'limited' ORDER BY n")?
+        .query_and_then([root.as_str()], |row| -> Result<_, Fault> {
+            let body: String = row.get(1)?;
+            Ok(match Event::read("limited", row.get(0)?, serde_json::from_str(&body)?) {
+                Event::Limited { limits } => Some(limits),
+                _ => None,
+            })
+        })?
+        .filter_map(Result::transpose)
+        .collect::<Result<_, _>>()?;
+    let worked: Option<i64> = sql
+        .prepare_cached(
+            "SELECT max(body ->> 'worked_ms') FROM event
+             WHERE kind = 'turn_ended' AND session IN (SELECT id FROM session WHERE root = ?1)",
+        )?
+        .query_row([root.as_str()], |row| row.get(0))?;
+    Ok((given, worked.unwrap_or(0)))
 }
 
 pub(super) fn unfinished(sql: &Connection) -> Result<Vec<Unfinished>, Fault> {

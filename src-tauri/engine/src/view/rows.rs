@@ -7,7 +7,7 @@
 use crate::event::{Block, Event, Party, Receipt, ReceiptItem, Recorded, TurnEnd};
 use crate::id::{CallId, SessionId, TaskId};
 use crate::text::plain;
-use crate::view::{MessageReceipt, Row, RowBody, TaskView, ToolResultRow, ToolRow};
+use crate::view::{MessageReceipt, Row, RowBody, TaskView, ToolResultRow, ToolRow, spent};
 
 mod target;
 
@@ -34,6 +34,8 @@ const KNOWN: &[&str] = &[
     "tool_finished",
     "model_retried",
     "turn_ended",
+    "warned",
+    "limited",
     "task_started",
     "task_stopping",
     "task_settled",
@@ -53,8 +55,10 @@ pub struct Context<'a> {
 /// Whether an event of this kind gives rows of its own. Kinds that this build does not know do. An event of a known
 /// kind that could not be read ([`Event::Unknown`]) gives a row too; its kind alone does not tell.
 pub fn gives_rows(kind: &str) -> bool {
-    matches!(kind, "message_accepted" | "answered" | "model_retried" | "turn_ended" | "task_settled" | "stopped")
-        || !KNOWN.contains(&kind)
+    matches!(
+        kind,
+        "message_accepted" | "answered" | "model_retried" | "turn_ended" | "task_settled" | "stopped" | "warned"
+    ) || !KNOWN.contains(&kind)
 }
 
 /// The rows of one event. `about` are the events that complete it, oldest first.
@@ -84,6 +88,12 @@ pub fn rows(event: &Recorded, about: &[Recorded], context: &Context<'_>) -> Vec<
             let wait = if *waited_ms < 1000 { "at once".to_owned() } else { format!("after {} s", waited_ms / 1000) };
             let text = format!("{} (tried again {wait})", plain(reason, MAX_LINE));
             one(Some(*step), RowBody::Fault { text, repaired: true })
+        }
+        Event::Warned { limit, used, most, step, .. } => {
+            let text = warning(limit, *used, *most);
+            let number = |figure: u64| i64::try_from(figure).unwrap_or(i64::MAX);
+            let limit = plain(limit, MAX_LINE);
+            one(Some(*step), RowBody::Warning { limit, used: number(*used), most: number(*most), text })
         }
         Event::TurnEnded { end, detail, .. } => {
             let detail = detail.as_deref().map(|detail| plain(detail, MAX_LINE));
@@ -133,7 +143,20 @@ pub fn rows(event: &Recorded, about: &[Recorded], context: &Context<'_>) -> Vec<
         | Event::TaskStarted { .. }
         | Event::TaskStopping { .. }
         | Event::TaskLearned { .. }
+        | Event::Limited { .. }
         | Event::Renamed { .. } => Vec::new(),
+    }
+}
+
+/// What a model was told when a limit was near, for people.
+fn warning(limit: &str, used: u64, most: u64) -> String {
+    match limit {
+        "same_calls" => format!("The same calls {used} times in a row with the same results; told to try another way"),
+        "failed_steps" => format!("{used} steps in a row failed; told to try another way"),
+        _ => {
+            let part = used.saturating_mul(100) / most.max(1);
+            format!("{part} % of its budget used, told to finish up: {}", spent(limit, used, most))
+        }
     }
 }
 

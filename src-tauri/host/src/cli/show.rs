@@ -107,6 +107,7 @@ fn row_text(row: &Row) -> String {
         RowBody::Fault { text, repaired } => {
             format!("{}: {text}", if *repaired { "Repaired" } else { "Fault" })
         }
+        RowBody::Warning { text, .. } => format!("Limit: {text}"),
         RowBody::TurnEnd { end, detail } => {
             let end = serde_json::to_value(end).unwrap_or_default();
             let end = end.as_str().unwrap_or("ended").replace('_', " ");

@@ -43,7 +43,13 @@ pub async fn open(host: &Host, args: OpenArgs) -> Answer<Opened> {
     if !cwd.is_absolute() {
         return Err(Failed::bad_request("The argument `cwd` does not fit: it must be an absolute path."));
     }
-    let opening = Opening { cwd, model: args.model, mode: args.mode.unwrap_or_default(), title: args.title };
+    let opening = Opening {
+        cwd,
+        model: args.model,
+        mode: args.mode.unwrap_or_default(),
+        title: args.title,
+        limits: args.limits.unwrap_or_default(),
+    };
     Ok(Opened { session: host.engine.open_session(opening, key(&args.key)?).await? })
 }
 
@@ -155,8 +161,17 @@ pub async fn models(host: &Host, _: Nothing) -> Answer<Models> {
     Ok(Models { models: host.engine.models().await? })
 }
 
-pub async fn limits(host: &Host, _: Nothing) -> Answer<LimitsView> {
-    Ok(LimitsView { limits: host.engine.limits().clone(), notices: host.engine.config().notices.clone() })
+pub async fn limits(host: &Host, args: LimitsArgs) -> Answer<LimitsView> {
+    let (limits, spent) = match &args.session {
+        Some(session) => host.engine.tree_limits(session).await?,
+        None => (host.engine.limits().clone(), Vec::new()),
+    };
+    Ok(LimitsView { limits, spent, notices: host.engine.config().notices.clone() })
+}
+
+pub async fn set_limits(host: &Host, args: SetLimitsArgs) -> Answer<Nothing> {
+    host.engine.set_limits(&args.session, args.limits, key(&args.key)?).await?;
+    Ok(Nothing {})
 }
 
 pub async fn about(host: &Host, _: Nothing) -> Answer<About> {

@@ -1,9 +1,10 @@
 //! What the commands take and answer. The window's TypeScript is made from these.
 
+use coppice_engine::budget::Spent as LimitUse;
 use coppice_engine::config::{Limits, Notices};
 use coppice_engine::engine::ModelView;
 use coppice_engine::error::{Code, Error};
-use coppice_engine::event::{Mode, Route};
+use coppice_engine::event::{Mode, Route, TreeLimits};
 use coppice_engine::id::{SessionId, TaskId};
 use coppice_engine::view::{SessionView, TaskView, Tokens};
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,9 @@ pub struct OpenArgs {
     /// Its name for people.
     #[ts(optional)]
     pub title: Option<String>,
+    /// Limits of its tree, in place of those of the configuration; 0 means none.
+    #[ts(optional)]
+    pub limits: Option<TreeLimits>,
     /// Client-minted: the same key twice opens once.
     pub key: String,
 }
@@ -296,13 +300,36 @@ pub struct Models {
     pub models: Vec<ModelView>,
 }
 
+/// Arguments of `limits`.
+#[derive(Debug, Deserialize, TS)]
+#[serde(deny_unknown_fields)]
+pub struct LimitsArgs {
+    /// A session, for the limits of its tree; else those of a tree that has none of its own.
+    #[ts(optional)]
+    pub session: Option<SessionId>,
+}
+
 /// Answer of `limits`.
 #[derive(Debug, Serialize, TS)]
 pub struct LimitsView {
     /// The limits in force.
     pub limits: Limits,
+    /// How far those of the tree are used that can be used up.
+    pub spent: Vec<LimitUse>,
     /// When an owner is woken and a person is notified.
     pub notices: Notices,
+}
+
+/// Arguments of `set_limits`.
+#[derive(Debug, Deserialize, TS)]
+#[serde(deny_unknown_fields)]
+pub struct SetLimitsArgs {
+    /// The root of the tree.
+    pub session: SessionId,
+    /// What is to change; 0 means none.
+    pub limits: TreeLimits,
+    /// Client-minted.
+    pub key: String,
 }
 
 /// Answer of `about`: what a window shows before there is anything else to show.
