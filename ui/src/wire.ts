@@ -478,7 +478,15 @@ text: string,
 /**
  * True when it was mended and nothing is left to do.
  */
-repaired: boolean, } | { "kind": "warning", 
+repaired: boolean, } | { "kind": "seed", 
+/**
+ * The parent.
+ */
+from: SessionId, 
+/**
+ * How many of its turns.
+ */
+turns: number, } | { "kind": "warning", 
 /**
  * The limit's name in the configuration.
  */
@@ -587,7 +595,15 @@ text: string,
 /**
  * True when it was mended and nothing is left to do.
  */
-repaired: boolean, } | { "kind": "warning", 
+repaired: boolean, } | { "kind": "seed", 
+/**
+ * The parent.
+ */
+from: SessionId, 
+/**
+ * How many of its turns.
+ */
+turns: number, } | { "kind": "warning", 
 /**
  * The limit's name in the configuration.
  */

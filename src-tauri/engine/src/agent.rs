@@ -4,7 +4,7 @@ use crate::budget::Budgets;
 use crate::config::Config;
 use crate::env::Env;
 use crate::error::{Code, Error, Result};
-use crate::event::{Event, Mode, Party, ToolFilter, TurnEnd};
+use crate::event::{Event, Mode, Party, Recorded, ToolFilter, TurnEnd};
 use crate::id::{Owner, SessionId, TaskId};
 use crate::live::Live;
 use crate::llm::{Model, ToolSpec};
@@ -249,8 +249,23 @@ impl Agents {
             cwd: PathBuf::from(cwd),
             mode: *mode,
         };
-        let transcript = Transcript::of(&events);
+        let transcript = self.history(&events).await?;
         Ok(driver::Prepared { place, model: chosen, transcript, role })
+    }
+
+    /// Folds a log, with the history that it begins with.
+    async fn history(&self, events: &[Recorded]) -> Result<Transcript> {
+        // Each seed stands one level higher in the tree, so this ends.
+        let mut logs = Vec::new();
+        let mut next = seed_of(events);
+        while let Some((from, upto)) = next {
+            let mut log = self.0.log.events(&from, 0, usize::MAX).await?;
+            log.retain(|recorded| recorded.n <= upto);
+            next = seed_of(&log);
+            logs.push(log);
+        }
+        let seed = logs.iter().rev().fold(None, |seed, log| Some(Transcript::after(seed, log)));
+        Ok(Transcript::after(seed, events))
     }
 
     fn install(
@@ -312,6 +327,14 @@ impl Agents {
     pub fn all(&self) -> Vec<Arc<Agent>> {
         lock(&self.0.live).values().cloned().collect()
     }
+}
+
+/// The history that a log begins with: whose, and up to which event.
+fn seed_of(events: &[Recorded]) -> Option<(SessionId, i64)> {
+    events.iter().find_map(|recorded| match &recorded.event {
+        Event::Seeded { from, upto, .. } => Some((from.clone(), *upto)),
+        _ => None,
+    })
 }
 
 /// Where and as what a session works.

@@ -335,6 +335,15 @@ pub enum Event {
     },
     /// How to rebuild a child.
     Described(Descriptor),
+    /// The child begins with the history of its parent, as it stood then.
+    Seeded {
+        /// The parent.
+        from: SessionId,
+        /// The `n` of the parent's last `TurnEnded`: what came later is not part of it.
+        upto: i64,
+        /// How many turns that are.
+        turns: u32,
+    },
     /// A message was accepted: from here on it is delivered once, or said not to be.
     MessageAccepted {
         /// Who wrote it.
@@ -520,6 +529,7 @@ impl Event {
         match self {
             Self::SessionOpened { .. } => "session_opened",
             Self::Described(_) => "described",
+            Self::Seeded { .. } => "seeded",
             Self::MessageAccepted { .. } => "message_accepted",
             Self::MessageAdmitted { .. } => "message_admitted",
             Self::MessageDropped { .. } => "message_dropped",

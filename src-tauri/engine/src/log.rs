@@ -282,6 +282,12 @@ impl Log {
         self.ask(move |sql| read::budget(sql, &root)).await
     }
 
+    /// How many turns of a session have ended, and the `n` of the last one's end.
+    pub async fn ended_turns(&self, session: &SessionId) -> Result<(u32, i64)> {
+        let session = session.clone();
+        self.ask(move |sql| read::ended_turns(sql, &session)).await
+    }
+
     /// Sessions that have an open turn, a call without a result, or a live task: what a crash left.
     pub async fn unfinished(&self) -> Result<Vec<Unfinished>> {
         self.ask(read::unfinished).await

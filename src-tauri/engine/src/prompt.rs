@@ -35,8 +35,8 @@ pub fn system(cwd: &str, depth: u32, tools: &[&str], persona: Option<&str>) -> S
     }
     if tools.iter().any(|name| name.starts_with("subagent")) {
         parts.push(
-            "Delegate work that is independent and can be described completely: the child knows only the prompt that \
-             you give it."
+            "Delegate work that is independent and can be described completely: the tool says what a child knows beside \
+             the prompt that you give it."
                 .to_owned(),
         );
     }

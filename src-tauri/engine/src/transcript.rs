@@ -41,7 +41,12 @@ enum Item {
 impl Transcript {
     /// Folds a whole log.
     pub fn of(events: &[Recorded]) -> Self {
-        let mut transcript = Self::default();
+        Self::after(None, events)
+    }
+
+    /// Folds a log that begins with the history of another one, if there is one.
+    pub fn after(seed: Option<Self>, events: &[Recorded]) -> Self {
+        let mut transcript = Self { items: seed.map(Self::into_seed).unwrap_or_default(), ..Self::default() };
         for event in events {
             transcript.apply(event);
         }
@@ -103,6 +108,7 @@ impl Transcript {
             }
             Event::Answered { .. }
             | Event::Described(_)
+            | Event::Seeded { .. }
             | Event::Limited { .. }
             | Event::ModelRetried { .. }
             | Event::TaskStopping { .. }
@@ -134,6 +140,26 @@ impl Transcript {
             }
         }
         messages
+    }
+
+    /// The history as another session begins with it. Its calls are named anew, so that no name comes twice.
+    fn into_seed(self) -> Vec<Item> {
+        let seeded = |call: &CallId| CallId(format!("seed-{}", call.as_str()));
+        let mut items: Vec<Item> = self.items;
+        for item in &mut items {
+            let Item::Answer { n, blocks, results } = item else { continue };
+            *n = 0;
+            let named = |(call, result): (CallId, (bool, String))| (seeded(&call), result);
+            *results = std::mem::take(results).into_iter().map(named).collect();
+            for block in blocks {
+                if let Block::ToolCall { id, .. } = block {
+                    *id = seeded(id);
+                    results.entry(id.clone()).or_insert_with(|| (false, INTERRUPTED.to_owned()));
+                }
+            }
+        }
+        items.push(Item::User(SEEDED.to_owned()));
+        items
     }
 
     /// What a crash left unsaid: the events that make this log whole again. `partial` is the reply that was streaming.
@@ -225,6 +251,10 @@ impl Transcript {
 /// What the model reads as the result of a call that a crash cut off.
 const INTERRUPTED: &str =
     "Interrupted: Coppice ended while this ran, so it has no result. What it did until then stands.";
+
+/// What a child reads between the history of its parent and its own.
+const SEEDED: &str = "[runtime] What stands above was done by the agent that delegated to you, in its finished turns. You \
+                      are a child of it: its tasks and children are not yours. Your task follows.";
 
 /// The record of a reply that was cut off: its prose is kept, its calls are not, because they never ran.
 pub fn cut_off(step: u32, blocks: Vec<Block>) -> Option<Event> {

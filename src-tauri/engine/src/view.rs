@@ -267,6 +267,13 @@ pub enum RowBody {
         /// True when it was mended and nothing is left to do.
         repaired: bool,
     },
+    /// The child begins with the history of its parent.
+    Seed {
+        /// The parent.
+        from: SessionId,
+        /// How many of its turns.
+        turns: u32,
+    },
     /// The model was told that a limit is near.
     Warning {
         /// The limit's name in the configuration.

@@ -10,6 +10,7 @@ mod delegation;
 mod endpoint;
 mod files;
 mod folds;
+mod fork;
 mod lab;
 mod openai;
 mod output;

@@ -144,6 +144,7 @@ fn samples() -> Vec<Event> {
         Event::Stopped { receipt },
         Event::Renamed { title: "n".to_owned() },
         Event::Warned { limit: "tokens".to_owned(), used: 80, most: 100, step: 2, text: "wrap up".to_owned() },
+        Event::Seeded { from: "p".into(), upto: 9, turns: 2 },
         Event::Limited { limits: TreeLimits { tokens: Some(100), ..TreeLimits::default() } },
         unknown("from_the_future"),
     ]
@@ -172,6 +173,7 @@ fn is_in_samples(event: &Event) -> bool {
         | Event::Renamed { .. }
         | Event::Warned { .. }
         | Event::Limited { .. }
+        | Event::Seeded { .. }
         | Event::Unknown { .. } => samples().iter().any(|sample| sample.kind() == event.kind()),
     }
 }

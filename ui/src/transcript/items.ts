@@ -31,7 +31,16 @@ export type Item = {
 type Body = Item extends infer I ? (I extends Item ? Omit<I, "step" | "tight"> : never) : never;
 
 /** Kinds that are one line high. */
-const LINES: ReadonlySet<Row["kind"]> = new Set(["tool", "delegation", "notice", "decision", "thinking", "unknown"]);
+const LINES: ReadonlySet<Row["kind"]> = new Set([
+  "tool",
+  "delegation",
+  "notice",
+  "decision",
+  "thinking",
+  "seed",
+  "warning",
+  "unknown",
+]);
 
 export function itemsOf(rows: readonly Row[], live: LiveView | null, unsent: readonly Unsent[]): Item[] {
   const items: Item[] = [];

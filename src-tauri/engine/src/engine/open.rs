@@ -12,7 +12,7 @@ use crate::llm::Model;
 use crate::log::{Entry, Log};
 use crate::process::Processes;
 use crate::scope::Scope;
-use crate::subagent::local::Spawn;
+use crate::subagent::local::Local;
 use crate::task::Tasks;
 use crate::tool::bash::Bash;
 use crate::tool::edit::EditFile;
@@ -80,14 +80,15 @@ impl Engine {
             scope.clone(),
             pulse.clone(),
         );
-        let spawn = Spawn::new(log.clone(), agents.clone());
+        let spawn = Local::spawn(log.clone(), agents.clone());
+        let fork = Local::fork(log.clone(), agents.clone());
         let control = Control::new(
             env.clone(),
             log.clone(),
             budgets.clone(),
             tasks.clone(),
             agents.clone(),
-            vec![Arc::new(spawn)],
+            vec![Arc::new(spawn), Arc::new(fork)],
         );
         let memory = FileMemory::new(vec![folder.clone()]);
         agents.equip(tools(&memory, &config, &log, &tasks, &processes, &control));

@@ -349,6 +349,13 @@ pub(super) fn budget(sql: &Connection, root: &SessionId) -> Result<(Vec<TreeLimi
     Ok((given, worked.unwrap_or(0)))
 }
 
+pub(super) fn ended_turns(sql: &Connection, session: &SessionId) -> Result<(u32, i64), Fault> {
+    let (turns, last): (u32, Option<i64>) = sql
+        .prepare_cached("SELECT count(*), max(n) FROM event WHERE session = ?1 AND kind = 'turn_ended'")?
+        .query_row([session.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok((turns, last.unwrap_or(0)))
+}
+
 pub(super) fn unfinished(sql: &Connection) -> Result<Vec<Unfinished>, Fault> {
     let mut statement = sql.prepare_cached(
         "SELECT session.id, partial.step, partial.blocks FROM session LEFT JOIN partial ON partial.session = session.id

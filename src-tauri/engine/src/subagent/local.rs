@@ -12,16 +12,32 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-/// The provider `spawn`: a fresh child that knows only its prompt.
-pub struct Spawn {
+/// The providers of children that live among the agents of this process.
+pub struct Local {
+    begins: Begins,
     log: Log,
     agents: Agents,
 }
 
-impl Spawn {
-    /// A provider whose children live among `agents`.
-    pub fn new(log: Log, agents: Agents) -> Self {
-        Self { log, agents }
+/// What a child knows when it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begins {
+    /// Only its prompt.
+    Fresh,
+    /// The turns that its parent has ended, and its prompt.
+    WithHistory,
+}
+
+impl Local {
+    /// The provider `spawn`: a fresh child.
+    pub fn spawn(log: Log, agents: Agents) -> Self {
+        Self { begins: Begins::Fresh, log, agents }
+    }
+
+    /// The provider `fork`: a child that begins with the turns that its parent has ended. Of the turn in which it is
+    /// delegated it knows nothing.
+    pub fn fork(log: Log, agents: Agents) -> Self {
+        Self { begins: Begins::WithHistory, log, agents }
     }
 
     async fn activate(
@@ -43,9 +59,12 @@ impl Spawn {
 }
 
 #[async_trait]
-impl Provider for Spawn {
+impl Provider for Local {
     fn name(&self) -> &'static str {
-        "spawn"
+        match self.begins {
+            Begins::Fresh => "spawn",
+            Begins::WithHistory => "fork",
+        }
     }
 
     async fn start(&self, start: Start) -> Result<Arc<dyn Run>> {
@@ -53,6 +72,13 @@ impl Provider for Spawn {
         if cancel.is_cancelled() {
             return Err(Error::new(Code::Conflict, "It was stopped before it began."));
         }
+        let seed = match self.begins {
+            Begins::Fresh => None,
+            Begins::WithHistory => {
+                let (turns, upto) = self.log.ended_turns(&parent.session).await?;
+                (turns > 0).then(|| Event::Seeded { from: parent.session.clone(), upto, turns })
+            }
+        };
         let opened = Event::SessionOpened {
             parent: Some(parent.session),
             root: parent.root,
@@ -65,7 +91,9 @@ impl Provider for Spawn {
             cwd: parent.cwd,
         };
         let asked = Event::MessageAccepted { from: Party::Parent, text: prompt, task: task.clone() };
-        let events = vec![opened, Event::Described(descriptor.clone()), asked];
+        let mut events = vec![opened, Event::Described(descriptor.clone())];
+        events.extend(seed);
+        events.push(asked);
         let opened = self.log.write(vec![Entry::new(&child, events)]);
         drop(next);
         opened.await?;
@@ -78,7 +106,7 @@ impl Provider for Spawn {
 }
 
 #[async_trait]
-impl Resumes for Spawn {
+impl Resumes for Local {
     async fn resume(&self, resume: Resume) -> Result<Arc<dyn Run>> {
         let Resume { child, descriptor, message, task, cancel } = resume;
         let (letter, accepted) = Letter::new(message.from, message.text, message.key);

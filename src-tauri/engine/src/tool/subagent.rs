@@ -41,7 +41,11 @@ impl Subagent {
 #[async_trait]
 impl Tool for Subagent {
     fn spec(&self) -> ToolSpec {
-        let mut description = "Gives a piece of work to a child agent, which knows only the prompt.".to_owned();
+        let knows = match self.instance.provider.as_str() {
+            "fork" => "which knows your finished turns and the prompt, but nothing of this turn",
+            _ => "which knows only the prompt",
+        };
+        let mut description = format!("Gives a piece of work to a child agent, {knows}.");
         let mut properties = json!({
             "description": { "type": "string", "description": "A label of three to six words." },
             "prompt": { "type": "string", "description": "Everything that the child needs to know." },

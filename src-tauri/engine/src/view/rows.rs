@@ -24,6 +24,7 @@ const MAX_TARGET: usize = 120;
 const KNOWN: &[&str] = &[
     "session_opened",
     "described",
+    "seeded",
     "message_accepted",
     "message_admitted",
     "message_dropped",
@@ -57,7 +58,14 @@ pub struct Context<'a> {
 pub fn gives_rows(kind: &str) -> bool {
     matches!(
         kind,
-        "message_accepted" | "answered" | "model_retried" | "turn_ended" | "task_settled" | "stopped" | "warned"
+        "message_accepted"
+            | "answered"
+            | "model_retried"
+            | "turn_ended"
+            | "task_settled"
+            | "stopped"
+            | "warned"
+            | "seeded"
     ) || !KNOWN.contains(&kind)
 }
 
@@ -89,6 +97,7 @@ pub fn rows(event: &Recorded, about: &[Recorded], context: &Context<'_>) -> Vec<
             let text = format!("{} (tried again {wait})", plain(reason, MAX_LINE));
             one(Some(*step), RowBody::Fault { text, repaired: true })
         }
+        Event::Seeded { from, turns, .. } => one(None, RowBody::Seed { from: from.clone(), turns: *turns }),
         Event::Warned { limit, used, most, step, .. } => {
             let text = warning(limit, *used, *most);
             let number = |figure: u64| i64::try_from(figure).unwrap_or(i64::MAX);
