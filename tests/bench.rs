@@ -18,6 +18,9 @@ mod append;
 #[path = "bench/bare.rs"]
 mod bare;
 #[cfg(target_os = "linux")]
+#[path = "bench/crash.rs"]
+mod crash;
+#[cfg(target_os = "linux")]
 #[path = "bench/endpoint.rs"]
 mod endpoint;
 #[cfg(target_os = "linux")]
@@ -52,13 +55,14 @@ fn main() {
     if args.first().is_some_and(|arg| arg == bare::NAME) {
         return bare::main(&args[1..]);
     }
-    let all: [(&str, fn()); 6] = [
+    let all: [(&str, fn()); 7] = [
         ("append", append::run),
         ("start", start::run),
         ("window", window::run),
         ("stop", stop::run),
         ("task", task::run),
         ("fan-out", fan_out::run),
+        ("crash", crash::run),
     ];
     let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
     if let Some(unknown) = args.iter().find(|arg| !names.contains(&arg.as_str())) {

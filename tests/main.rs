@@ -4,6 +4,8 @@
 mod bindings;
 mod cli;
 #[cfg(target_os = "linux")]
+mod crash;
+#[cfg(target_os = "linux")]
 mod peer;
 mod rpc;
 mod support;

@@ -2,6 +2,8 @@
 #![allow(clippy::disallowed_methods, reason = "tests start the program, and threads that read what it says")]
 
 #[cfg(target_os = "linux")]
+pub mod crash;
+#[cfg(target_os = "linux")]
 pub mod desk;
 #[cfg(target_os = "linux")]
 pub mod page;

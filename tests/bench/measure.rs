@@ -34,6 +34,11 @@ impl Sample {
         self.at(0.95)
     }
 
+    /// The greatest.
+    pub fn worst(&self) -> f64 {
+        self.at(1.0)
+    }
+
     fn at(&self, part: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);

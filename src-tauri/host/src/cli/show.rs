@@ -107,7 +107,9 @@ fn row_text(row: &Row) -> String {
         RowBody::Fault { text, repaired } => {
             format!("{}: {text}", if *repaired { "Repaired" } else { "Fault" })
         }
-        RowBody::Seed { turns, .. } => format!("Begins with {} of its parent", text::count(*turns as usize, "turn", "turns")),
+        RowBody::Seed { turns, .. } => {
+            format!("Begins with {} of its parent", text::count(*turns as usize, "turn", "turns"))
+        }
         RowBody::Warning { text, .. } => format!("Limit: {text}"),
         RowBody::TurnEnd { end, detail } => {
             let end = serde_json::to_value(end).unwrap_or_default();
