@@ -255,6 +255,8 @@ impl Control {
             let done = async move {
                 let run = match begin(start.id.clone(), start.cancel.clone()).await {
                     Ok(run) => run,
+                    // What it was to read is owed: it begins when it is woken.
+                    Err(error) if error.code() == Code::ShuttingDown => return End::interrupted(),
                     Err(error) => return End::failed(cut(error.message(), MAX_DIAGNOSTIC)),
                 };
                 seat.phase(Phase::Running(run.clone()));

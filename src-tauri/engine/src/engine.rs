@@ -305,16 +305,16 @@ impl Engine {
     }
 
     async fn at_rest(&self, session: &SessionId) -> Result<bool> {
-        let root = self.0.log.session(session).await?.root;
-        let (sessions, tasks) = self.tree(Some(&root)).await?;
+        // Of one moment: a turn that begins and reads its notice in between would be missed.
+        let (sessions, tasks, owed) = self.0.log.standing(session).await?;
         let branch = below(&sessions, session);
         let busy = sessions.iter().any(|session| branch.contains(&session.id) && session.state.is_live())
-            || tasks.iter().any(|task| branch.contains(&task.owner) && !task.status.is_terminal());
+            || tasks.iter().any(|task| branch.contains(&task.owner));
         if busy {
             return Ok(false);
         }
-        let agent = self.0.agents.get(session).filter(|agent| agent.owner.session == root);
-        let owed = self.0.log.owed(session).await?;
+        let is_root = sessions.iter().any(|root| root.id == *session && root.depth == 0);
+        let agent = self.0.agents.get(session).filter(|_| is_root);
         Ok(!agent.is_some_and(|agent| agent.would_wake(&owed)))
     }
 

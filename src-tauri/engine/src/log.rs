@@ -263,6 +263,17 @@ impl Log {
         self.ask(move |sql| read::task_output(sql, &id)).await
     }
 
+    /// The sessions of the tree of a session, all tasks that have not ended, and the notices that it is
+    /// owed, all of one moment.
+    pub async fn standing(&self, id: &SessionId) -> Result<(Vec<SessionView>, Vec<TaskView>, Vec<OwedNotice>)> {
+        let id = id.clone();
+        self.ask(move |sql| {
+            let root = read::one_session(sql, &id)?.root;
+            Ok((read::sessions(sql, Some(&root))?, read::live_tasks(sql)?, read::owed(sql, &id)?))
+        })
+        .await
+    }
+
     /// The notices that this owner is still to be told, oldest first.
     pub async fn owed(&self, owner: &SessionId) -> Result<Vec<OwedNotice>> {
         let owner = owner.clone();

@@ -43,6 +43,8 @@ struct Inner {
     begun: watch::Sender<u64>,
 }
 
+/// The detail of a task that was cut off by a quit.
+const CLOSED: &str = "Coppice was closed while it ran";
 /// The detail of a task that could not be stopped.
 pub const DID_NOT_STOP: &str = "did not stop";
 /// How long a stop waits for a task that has just been started to be known.
@@ -325,7 +327,7 @@ impl Tasks {
         };
         let detail = match cause {
             Some(Cause::OwnerEnded) if stopped => Some("the agent that started it ended".to_owned()),
-            Some(Cause::Quit) if stopped => Some("Coppice was closed while it ran".to_owned()),
+            Some(Cause::Quit) if stopped => Some(CLOSED.to_owned()),
             Some(Cause::Asked(_)) if stopped => None,
             _ => end.detail,
         };
@@ -505,6 +507,11 @@ impl Drop for Place {
 }
 
 impl End {
+    /// Coppice is closing, so the work could not begin.
+    pub fn interrupted() -> Self {
+        Self { status: TaskStatus::Interrupted, detail: Some(CLOSED.to_owned()), output: None }
+    }
+
     /// The work failed.
     pub fn failed(detail: impl Into<String>) -> Self {
         Self { status: TaskStatus::Failed, detail: Some(detail.into()), output: None }

@@ -13,6 +13,7 @@ mod lab;
 mod openai;
 mod output;
 mod process;
+mod quit;
 mod rehearsal;
 mod rows;
 mod search;

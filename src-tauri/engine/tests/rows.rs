@@ -84,7 +84,7 @@ fn finished(call: &str, answer: i64, text: &str) -> Event {
 }
 
 fn ended(end: TurnEnd, detail: Option<&str>) -> Event {
-    Event::TurnEnded { turn: 1, end, detail: detail.map(str::to_owned) }
+    Event::TurnEnded { turn: 1, end, detail: detail.map(str::to_owned), step: Some(3) }
 }
 
 fn unknown(kind: &str) -> Event {
@@ -137,6 +137,7 @@ fn samples() -> Vec<Event> {
         Event::TaskStopping { task: "subagent-1".into(), by: Party::Owner, reason: None },
         settled(),
         message(Party::Person),
+        Event::MessageDeferred { message: 14, reason: "the turn was stopped".to_owned() },
         Event::MessageDropped { message: 14, reason: "it was stopped".to_owned() },
         Event::NoticeAdmitted { task: "subagent-1".into(), settled: 13, step: 2, text: "t".to_owned() },
         Event::TaskLearned { task: "subagent-1".into() },
@@ -154,6 +155,7 @@ fn is_in_samples(event: &Event) -> bool {
         | Event::Described(_)
         | Event::MessageAccepted { .. }
         | Event::MessageAdmitted { .. }
+        | Event::MessageDeferred { .. }
         | Event::MessageDropped { .. }
         | Event::TurnStarted { .. }
         | Event::StepStarted { .. }

@@ -87,7 +87,7 @@ fn finished(call: &str, answer: i64) -> Event {
 }
 
 fn ended(end: TurnEnd, detail: Option<&str>) -> Event {
-    Event::TurnEnded { turn: 1, end, detail: detail.map(str::to_owned) }
+    Event::TurnEnded { step: None, turn: 1, end, detail: detail.map(str::to_owned) }
 }
 
 fn started(task: &str, child: Option<&str>) -> Event {

@@ -26,6 +26,7 @@ const KNOWN: &[&str] = &[
     "described",
     "message_accepted",
     "message_admitted",
+    "message_deferred",
     "message_dropped",
     "turn_started",
     "step_started",
@@ -85,16 +86,16 @@ pub fn rows(event: &Recorded, about: &[Recorded], context: &Context<'_>) -> Vec<
             let text = format!("{} (tried again {wait})", plain(reason, MAX_LINE));
             one(Some(*step), RowBody::Fault { text, repaired: true })
         }
-        Event::TurnEnded { end, detail, .. } => {
+        Event::TurnEnded { end, detail, step, .. } => {
             let detail = detail.as_deref().map(|detail| plain(detail, MAX_LINE));
             match end {
                 TurnEnd::Completed => Vec::new(),
                 TurnEnd::Failed => {
                     let text = detail.unwrap_or_else(|| "The turn failed, and no reason was given.".to_owned());
-                    one(None, RowBody::Fault { text, repaired: false })
+                    one(*step, RowBody::Fault { text, repaired: false })
                 }
                 TurnEnd::Stopped | TurnEnd::MaxTokens | TurnEnd::Refusal | TurnEnd::Limit | TurnEnd::Interrupted => {
-                    one(None, RowBody::TurnEnd { end: *end, detail })
+                    one(*step, RowBody::TurnEnd { end: *end, detail })
                 }
             }
         }
@@ -112,7 +113,9 @@ pub fn rows(event: &Recorded, about: &[Recorded], context: &Context<'_>) -> Vec<
                     status: *status,
                     detail: detail.as_deref().map(|detail| plain(detail, MAX_LINE)),
                     killed_by: *killed_by,
-                    ran_ms: facts.map_or(0, |facts| (event.at - facts.started_at).max(0)),
+                    // What a crash cut off ran until its last sign.
+                    ran_ms: facts
+                        .map_or(0, |facts| (facts.settled_at.unwrap_or(event.at) - facts.started_at).max(0)),
                     told_at_step: about.iter().find_map(|event| match &event.event {
                         Event::NoticeAdmitted { step, .. } => Some(*step),
                         _ => None,
@@ -125,6 +128,7 @@ pub fn rows(event: &Recorded, about: &[Recorded], context: &Context<'_>) -> Vec<
         Event::SessionOpened { .. }
         | Event::Described(_)
         | Event::MessageAdmitted { .. }
+        | Event::MessageDeferred { .. }
         | Event::MessageDropped { .. }
         | Event::TurnStarted { .. }
         | Event::StepStarted { .. }
@@ -140,6 +144,7 @@ pub fn rows(event: &Recorded, about: &[Recorded], context: &Context<'_>) -> Vec<
 fn receipt(about: &[Recorded]) -> MessageReceipt {
     let told = about.iter().rev().find_map(|event| match &event.event {
         Event::MessageAdmitted { step, route, .. } => Some(MessageReceipt::Admitted { step: *step, route: *route }),
+        Event::MessageDeferred { reason, .. } => Some(MessageReceipt::Deferred { reason: plain(reason, MAX_LINE) }),
         Event::MessageDropped { reason, .. } => Some(MessageReceipt::NotDelivered { reason: plain(reason, MAX_LINE) }),
         _ => None,
     });

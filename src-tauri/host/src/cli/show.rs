@@ -119,6 +119,7 @@ fn row_text(row: &Row) -> String {
 fn undelivered(receipt: &MessageReceipt) -> String {
     match receipt {
         MessageReceipt::NotDelivered { reason } => format!(" (not delivered: {reason})"),
+        MessageReceipt::Deferred { reason } => format!(" (not read yet: {reason}; it goes with your next message)"),
         MessageReceipt::Accepted => " (waits for the next step)".to_owned(),
         MessageReceipt::Admitted { .. } => String::new(),
     }
