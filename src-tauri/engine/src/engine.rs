@@ -10,7 +10,7 @@ use crate::id::{SessionId, TaskId};
 use crate::llm::Model;
 use crate::log::{Entry, Log};
 use crate::output::Slice;
-use crate::process::Processes;
+use crate::process::{Ended, Processes};
 use crate::scope::Scope;
 use crate::subagent::Message;
 use crate::task::{Caller, Cause, Tasks, lock};
@@ -444,12 +444,7 @@ impl Engine {
         };
         // Also what finished commands have left, of sessions that are not live any more.
         let mut met = self.0.processes.living(&self.0.processes.sessions());
-        let stop = async {
-            let roots = self.0.agents.all();
-            join_all(roots.iter().map(|agent| self.0.agents.dispose(agent, Cause::Quit))).await;
-            self.0.processes.end_all(&self.0.processes.sessions(), self.0.config.limits.stop_grace()).await
-        };
-        match tokio::time::timeout(deadline, stop).await {
+        match tokio::time::timeout(deadline, self.0.end_all()).await {
             Ok(ended) => stop::add(&mut met, ended.processes.into_iter().filter(|process| !process.gone)),
             Err(_) => receipt.unconfirmed.push(format!("Not everything stopped within {} s.", deadline.as_secs())),
         }
@@ -468,6 +463,26 @@ impl Engine {
         Ok(receipt)
     }
 
+    /// Ends what runs as soon as the store is seen to be taken away: nothing that it does could be kept.
+    fn watch_store(&self) {
+        let (lost, closed) = (self.0.log.lost().clone(), self.0.scope.token().clone());
+        // It must not keep alive what it watches.
+        let inner = Arc::downgrade(&self.0);
+        self.0.scope.spawn(async move {
+            tokio::select! {
+                () = closed.cancelled() => return,
+                () = lost.cancelled() => {}
+            }
+            if let Some(inner) = inner.upgrade() {
+                inner.agents.close();
+                let left = inner.end_all().await.left();
+                if left > 0 {
+                    tracing::error!(left, "processes live on without their store");
+                }
+            }
+        });
+    }
+
     /// Does `work` once for a key, and answers what it answered then when the key comes again. A failure is not kept:
     /// it did nothing, so it may be tried again.
     async fn once<T: Serialize + serde::de::DeserializeOwned>(
@@ -479,6 +494,7 @@ impl Engine {
         if self.0.closing.load(Ordering::Acquire) {
             return Err(Error::new(Code::ShuttingDown, "Coppice is closing. Nothing was done."));
         }
+        self.0.log.check_held()?;
         if key.trim().is_empty() || key.len() > 200 {
             return Err(Error::new(
                 Code::BadRequest,
@@ -524,6 +540,13 @@ impl Engine {
 }
 
 impl Inner {
+    /// Ends every agent with its tasks, and what is left of their processes.
+    async fn end_all(&self) -> Ended {
+        let agents = self.agents.all();
+        join_all(agents.iter().map(|agent| self.agents.dispose(agent, Cause::Quit))).await;
+        self.processes.end_all(&self.processes.sessions(), self.config.limits.stop_grace()).await
+    }
+
     /// Adds to session projections what only the whole tree and the live agents know.
     fn completed(&self, mut sessions: Vec<SessionView>, tasks: &[TaskView]) -> Vec<SessionView> {
         let mut below: HashMap<SessionId, u32> = HashMap::new();

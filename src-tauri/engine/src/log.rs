@@ -5,6 +5,7 @@
 
 mod append;
 mod fault;
+pub mod held;
 mod ledger;
 mod open;
 mod project;
@@ -17,6 +18,7 @@ use crate::event::{Block, Event, Recorded};
 use crate::id::{CallId, SessionId, TaskId};
 use crate::view::{SessionView, TaskView, Tokens};
 use fault::Fault;
+use held::Held;
 use read::Readers;
 use rusqlite::{Connection, OptionalExtension};
 use serde_json::Value;
@@ -24,6 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use tokio::sync::{oneshot, watch};
+use tokio_util::sync::CancellationToken;
 use writer::{Order, Writer, Writing};
 
 /// The store, open. Clones share it. When the last one is dropped, what was sent is still written.
@@ -40,6 +43,8 @@ struct Shared {
     readers: Arc<Readers>,
     /// Why the last write failed, for people; none when it did not.
     trouble: watch::Sender<Option<String>>,
+    /// Fires when the store is not at its path any more.
+    lost: CancellationToken,
 }
 
 /// Events for one session, to be appended together.
@@ -102,20 +107,37 @@ impl Log {
     /// newer version made, a folder that cannot be written and a file that is damaged, each with what to do, and
     /// leaves it untouched.
     pub fn open(dir: &Path, env: &Env) -> Result<Self> {
+        Self::open_with(dir, env, Held::default())
+    }
+
+    /// The same, and these files count as parts of it: when one of them is not at its path any more, the store takes no
+    /// writes, as when its own file is not.
+    pub fn open_with(dir: &Path, env: &Env, mut held: Held) -> Result<Self> {
         let path = dir.join(Self::FILE);
         let (sql, id) = open::writer(&path, &env.new_session().0)?;
         let last = writer::last_seq(&sql).map_err(|error| Fault::Sql(error).told(&path))?;
         let (orders, received) = mpsc::channel();
         let (published, seq) = watch::channel(last);
         let gate = writer::Gate::default();
-        let writer =
-            Writer { sql, path: path.clone(), env: env.clone(), orders: received, seq: published, gate: gate.clone() };
+        held.add(&path, &std::fs::metadata(&path).map_err(|error| fault::refused(&path, error))?);
+        let (trouble, lost) = (watch::Sender::new(None), CancellationToken::new());
+        let writer = Writer {
+            sql,
+            path: path.clone(),
+            env: env.clone(),
+            orders: received,
+            seq: published,
+            gate: gate.clone(),
+            held: held.clone(),
+            trouble: trouble.clone(),
+            lost: lost.clone(),
+        };
         thread::Builder::new()
             .name("coppice-log".to_owned())
             .spawn(move || writer.serve())
             .map_err(|error| Error::new(Code::Store, "The store's writer could not be started.").because(error))?;
-        let readers = Arc::new(Readers::new(path.clone(), gate));
-        Ok(Self { shared: Arc::new(Shared { id, path, orders, seq, readers, trouble: watch::Sender::new(None) }) })
+        let readers = Arc::new(Readers::new(path.clone(), gate, held));
+        Ok(Self { shared: Arc::new(Shared { id, path, orders, seq, readers, trouble, lost }) })
     }
 
     /// The store's id: random, made once, the same for as long as the store lives.
@@ -194,6 +216,17 @@ impl Log {
     /// Why nothing can be written now, in words for people; none while all is well.
     pub fn trouble(&self) -> watch::Receiver<Option<String>> {
         self.shared.trouble.subscribe()
+    }
+
+    /// Fires when the store is not at its path any more: from then on every write is refused with what
+    /// [`Log::check_held`] says.
+    pub fn lost(&self) -> &CancellationToken {
+        &self.shared.lost
+    }
+
+    /// `gone` when the store was seen not to be at its path any more.
+    pub fn check_held(&self) -> Result<()> {
+        if self.shared.lost.is_cancelled() { Err(fault::lost(&self.shared.path)) } else { Ok(()) }
     }
 
     /// Events of all sessions after `seq`, oldest first, at most `limit`.
@@ -330,6 +363,8 @@ impl Log {
     /// What a write came to; whether the store takes writes is noted by the way.
     fn told<T>(&self, done: Result<T>) -> Result<T> {
         let trouble = match &done {
+            // The last word: the writer has noted it.
+            _ if self.shared.lost.is_cancelled() => return done,
             Err(error) if error.code() == Code::Store => Some(error.message().to_owned()),
             // A write that was refused for what it says has told nothing about the store.
             Err(_) => return done,

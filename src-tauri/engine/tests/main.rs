@@ -18,3 +18,4 @@ mod rehearsal;
 mod rows;
 mod search;
 mod store;
+mod taken;

@@ -34,7 +34,15 @@ async fn a_prompt_around_the_end_is_refused_or_read_exactly_once_and_its_turn_ne
             engine.shutdown(PATIENCE).await.unwrap();
         };
         let once = key();
-        let (told, ()) = tokio::join!(engine.prompt(&root, words.clone(), &once), quit);
+        let prompt = engine.prompt(&root, words.clone(), &once);
+        let told = if round == 0 {
+            // One that is certainly accepted, whose turn has just begun.
+            let told = prompt.await;
+            quit.await;
+            told
+        } else {
+            tokio::join!(prompt, quit).0
+        };
         lab.reopen().await;
         let events = lab.events(&root).await;
         let session = lab.engine.session(&root).await.unwrap();
@@ -43,7 +51,9 @@ async fn a_prompt_around_the_end_is_refused_or_read_exactly_once_and_its_turn_ne
                 kept += 1;
                 assert_eq!(accepted(&events, &words), 1, "round {round}");
             }
-            Err(error) => assert!(matches!(error.code(), Code::ShuttingDown | Code::NotDelivered), "round {round}: {error:?}"),
+            Err(error) => {
+                assert!(matches!(error.code(), Code::ShuttingDown | Code::NotDelivered), "round {round}: {error:?}")
+            }
         }
         if accepted(&events, &words) == 0 {
             continue;
@@ -63,7 +73,7 @@ async fn a_prompt_around_the_end_is_refused_or_read_exactly_once_and_its_turn_ne
         let last = lab.requests(&root).pop().unwrap();
         assert_eq!(user_texts(&last).join("\n").matches(&words).count(), 1, "round {round}");
     }
-    assert!(kept > 0, "no prompt was accepted");
+    assert!(kept > 0, "the first prompt was accepted");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -205,11 +215,8 @@ async fn what_a_crash_cut_off_ended_with_its_last_sign_and_not_with_the_next_sta
         mode: Mode::Ask,
         cwd: "/".to_owned(),
     };
-    let call = coppice_engine::event::Block::ToolCall {
-        id: "1.1".into(),
-        name: "bash".to_owned(),
-        args: "{}".to_owned(),
-    };
+    let call =
+        coppice_engine::event::Block::ToolCall { id: "1.1".into(), name: "bash".to_owned(), args: "{}".to_owned() };
     let started = |task: &str, kind: &str, child: Option<&SessionId>| Event::TaskStarted {
         task: task.into(),
         task_kind: kind.to_owned(),

@@ -44,8 +44,8 @@ impl Engine {
         more: BTreeMap<String, Arc<dyn Model>>,
     ) -> Result<Self> {
         let folder = make_folder(data)?;
-        let lock = FolderLock::take(&folder)?;
-        let log = Log::open(&folder, &env)?;
+        let (lock, held) = FolderLock::take(&folder)?;
+        let log = Log::open_with(&folder, &env, held)?;
         let processes = Processes::new(log.id(), Arc::new(log.clone()));
         processes.hide(config.models.values().filter_map(|model| model.key_env.clone()).collect());
         let found = processes.inquest(config.limits.stop_grace()).await?;
@@ -81,7 +81,7 @@ impl Engine {
         );
         let memory = FileMemory::new(vec![folder.clone()]);
         agents.equip(tools(&memory, &config, &log, &tasks, &processes, &control));
-        Ok(Self(Arc::new(Inner {
+        let engine = Self(Arc::new(Inner {
             data: folder,
             config,
             env,
@@ -100,7 +100,9 @@ impl Engine {
             deleted: Mutex::default(),
             closing: AtomicBool::new(false),
             lock: Mutex::new(Some(lock)),
-        })))
+        }));
+        engine.watch_store();
+        Ok(engine)
     }
 }
 

@@ -114,8 +114,7 @@ pub fn rows(event: &Recorded, about: &[Recorded], context: &Context<'_>) -> Vec<
                     detail: detail.as_deref().map(|detail| plain(detail, MAX_LINE)),
                     killed_by: *killed_by,
                     // What a crash cut off ran until its last sign.
-                    ran_ms: facts
-                        .map_or(0, |facts| (facts.settled_at.unwrap_or(event.at) - facts.started_at).max(0)),
+                    ran_ms: facts.map_or(0, |facts| (facts.settled_at.unwrap_or(event.at) - facts.started_at).max(0)),
                     told_at_step: about.iter().find_map(|event| match &event.event {
                         Event::NoticeAdmitted { step, .. } => Some(*step),
                         _ => None,
