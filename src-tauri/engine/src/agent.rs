@@ -18,13 +18,12 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 mod driver;
 mod step;
 
-/// The largest message that is taken, in bytes.
-pub const MAX_MESSAGE: usize = 1024 * 1024;
 /// How long an agent may take to end after its turn was stopped, on top of the tools' own bounds.
 const DISPOSE_MARGIN: Duration = Duration::from_secs(15);
 
@@ -41,6 +40,8 @@ struct Shared {
     tools: OnceLock<Vec<Arc<Offer>>>,
     scope: Scope,
     pulse: watch::Sender<u64>,
+    /// How long an agent without work stays after it was last used.
+    rest: Duration,
     live: Mutex<HashMap<SessionId, Arc<Agent>>>,
     closing: AtomicBool,
 }
@@ -73,6 +74,8 @@ pub struct Agent {
     /// Which tools it is given.
     tools: ToolFilter,
     scope: Scope,
+    /// When somebody last asked for it.
+    used: Mutex<Instant>,
 }
 
 #[derive(Default)]
@@ -143,7 +146,9 @@ pub struct Done {
 }
 
 impl Agents {
-    /// Agents of the store `log`, none of them live. `pulse` beats whenever live text changes.
+    /// Agents of the store `log`, none of them live. `pulse` beats whenever live text changes. One that has had no work
+    /// and no use for `rest` is put away.
+    #[expect(clippy::too_many_arguments, reason = "built once, of all that it needs")]
     pub fn new(
         env: Env,
         log: Log,
@@ -152,6 +157,7 @@ impl Agents {
         tasks: Tasks,
         scope: Scope,
         pulse: watch::Sender<u64>,
+        rest: Duration,
     ) -> Self {
         let live = Mutex::default();
         Self(Arc::new(Shared {
@@ -163,6 +169,7 @@ impl Agents {
             tools: OnceLock::new(),
             scope,
             pulse,
+            rest,
             live,
             closing: AtomicBool::new(false),
         }))
@@ -185,8 +192,13 @@ impl Agents {
     /// The live agent of a session, made live and idle when it is not: a root for whatever comes, a child only to own
     /// the tasks of its own children.
     pub async fn ensure(&self, session: &SessionId) -> Result<Arc<Agent>> {
-        if let Some(agent) = self.get(session) {
-            return Ok(agent);
+        {
+            // In one step with the look, so that it is not put away in between.
+            let live = lock(&self.0.live);
+            if let Some(agent) = live.get(session).filter(|agent| !agent.mail.is_closed()) {
+                *lock(&agent.used) = Instant::now();
+                return Ok(agent.clone());
+            }
         }
         let mut prepared = self.load(session, Role::default()).await?;
         if prepared.place.depth > 0 {
@@ -276,6 +288,7 @@ impl Agents {
             drive: prepared.role.drive.clone(),
             tools: prepared.role.tools.clone(),
             scope: self.0.scope.child(),
+            used: Mutex::new(Instant::now()),
         });
         self.0.tasks.attach(&agent.owner, agent.scope.clone(), Arc::new(Slot(mail)));
         live.insert(session, agent.clone());
@@ -306,6 +319,25 @@ impl Agents {
     /// All live agents.
     pub fn all(&self) -> Vec<Arc<Agent>> {
         lock(&self.0.live).values().cloned().collect()
+    }
+}
+
+impl Shared {
+    /// Puts an agent away that nobody has used for a while and that owns no work. Answers whether it did; its driver
+    /// ends then.
+    fn put_away(&self, agent: &Arc<Agent>) -> bool {
+        let mut live = lock(&self.live);
+        let session = &agent.owner.session;
+        if lock(&agent.used).elapsed() < self.rest || self.tasks.owns_live(session) {
+            return false;
+        }
+        if live.get(session).is_some_and(|current| Arc::ptr_eq(current, agent)) {
+            live.remove(session);
+        }
+        drop(live);
+        self.tasks.detach(&agent.owner);
+        agent.scope.token().cancel();
+        true
     }
 }
 

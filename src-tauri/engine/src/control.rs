@@ -4,7 +4,8 @@
 //! task, or is said not to be delivered. The association of a child with its activation is installed before anything
 //! is awaited and removed after the end is on record; it is the only thing that routes.
 
-use crate::agent::{Agents, Done, MAX_MESSAGE};
+use crate::agent::{Agents, Done};
+use crate::config::bounds::MAX_MESSAGE;
 use crate::config::{Config, SubagentConfig};
 use crate::env::Env;
 use crate::error::{Code, Error, Result};

@@ -12,6 +12,7 @@ mod project;
 mod read;
 mod writer;
 
+use crate::config::bounds::KEPT_ANSWERS;
 use crate::env::Env;
 use crate::error::{Code, Error, Result};
 use crate::event::{Block, Event, Recorded};
@@ -189,7 +190,7 @@ impl Log {
         .await
     }
 
-    /// Keeps the answer of a command under its client-minted key.
+    /// Keeps the answer of a command under its client-minted key, and the last [`KEPT_ANSWERS`] in all.
     pub async fn keep_answer(&self, key: &str, answer: Value) -> Result<()> {
         let (key, answer) = (key.to_owned(), answer.to_string());
         self.submit(move |writing| {
@@ -197,6 +198,10 @@ impl Log {
                 .sql
                 .prepare_cached("INSERT OR IGNORE INTO command (key, answer) VALUES (?1, ?2)")?
                 .execute([&key, &answer])?;
+            writing
+                .sql
+                .prepare_cached("DELETE FROM command WHERE rowid <= (SELECT max(rowid) FROM command) - ?1")?
+                .execute([KEPT_ANSWERS])?;
             Ok(())
         })
         .await

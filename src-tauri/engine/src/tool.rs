@@ -1,5 +1,6 @@
 //! The seam to tools: what the model may ask the engine to do.
 
+pub use crate::config::bounds::MAX_RESULT;
 use crate::env::Env;
 use crate::event::{Event, Mode};
 use crate::id::{CallId, Owner};
@@ -27,6 +28,11 @@ pub trait Tool: Send + Sync {
     /// How the model sees it.
     fn spec(&self) -> ToolSpec;
 
+    /// What it is for.
+    fn kind(&self) -> Kind {
+        Kind::Work
+    }
+
     /// Whether this call only starts a background task. Such calls of one reply begin one after another, each when the
     /// one before has its number, so that tasks are numbered in the order in which the model asked for them.
     fn starts_task(&self, args: &Value) -> bool {
@@ -36,6 +42,17 @@ pub trait Tool: Send + Sync {
 
     /// Does what was asked. A refusal or failure is an [`Outcome`] with `ok: false`, in words the model can act on.
     async fn run(&self, call: &Call, args: Value) -> Outcome;
+}
+
+/// What a tool is for, whatever the configuration calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It does a piece of work.
+    Work,
+    /// It gives a piece of work to a child.
+    Delegation,
+    /// It speaks to children that are there.
+    Children,
 }
 
 /// The circumstances of one call.
@@ -77,9 +94,6 @@ pub struct Outcome {
     /// What is to be committed together with the result: that the model learned a task's end by it, for one.
     pub events: Vec<Event>,
 }
-
-/// The most bytes of text that a tool gives the model at once. What is left out is announced, with the way to read it.
-pub const MAX_RESULT: usize = 32 * 1024;
 
 impl Outcome {
     /// It did what was asked.

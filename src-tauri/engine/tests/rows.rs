@@ -36,7 +36,7 @@ fn task(id: &TaskId) -> Option<TaskView> {
 
 /// The rows of every event of a log, each with those that complete it.
 fn fold(log: &[Recorded], parent: Option<&SessionId>) -> Vec<Vec<Row>> {
-    let context = Context { parent, facts: &task };
+    let context = Context { parent, delegates: &|tool| tool.starts_with("subagent"), facts: &task };
     let about =
         |event: &Recorded| log.iter().filter(|other| other.event.about() == Some(event.n)).cloned().collect::<Vec<_>>();
     log.iter().map(|event| rows(event, &about(event), &context)).collect()

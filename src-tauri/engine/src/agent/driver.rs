@@ -82,7 +82,7 @@ impl Driver {
     }
 
     async fn run_root(&mut self, scope: &CancellationToken) {
-        while let Some(mail) = next(&mut self.inbox, scope).await {
+        while let Some(mail) = self.next(scope).await {
             let mut begin = match mail {
                 Mail::Message(letter) => self.accept_first(letter).await,
                 Mail::Notice => self.may_wake().await,
@@ -109,9 +109,27 @@ impl Driver {
         }
     }
 
+    /// The next mail between turns; none when its scope is closed or it is put away. An activation is put away by who
+    /// started it.
+    async fn next(&mut self, scope: &CancellationToken) -> Option<Mail> {
+        let stays = matches!(self.role.drive, Drive::Activation(_));
+        loop {
+            tokio::select! {
+                biased;
+                () = scope.cancelled() => return None,
+                mail = self.inbox.recv() => return mail,
+                () = tokio::time::sleep(self.shared.rest), if !stays => {
+                    if self.shared.put_away(&self.agent) {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
     /// Says to whatever comes that it is not delivered, until the scope is closed.
     async fn refuse_mail(&mut self, scope: &CancellationToken, why: &str) {
-        while let Some(mail) = next(&mut self.inbox, scope).await {
+        while let Some(mail) = self.next(scope).await {
             if let Mail::Message(letter) = mail {
                 letter.refuse(Error::new(Code::NotDelivered, format!("Not sent: {why}.")));
             }
@@ -420,14 +438,6 @@ impl Letter {
 
 fn too_late() -> Error {
     Error::new(Code::NotDelivered, "Not sent: the turn ended first.")
-}
-
-async fn next(inbox: &mut mpsc::UnboundedReceiver<Mail>, scope: &CancellationToken) -> Option<Mail> {
-    tokio::select! {
-        biased;
-        () = scope.cancelled() => None,
-        mail = inbox.recv() => mail,
-    }
 }
 
 /// A title made of the first line of a prompt; what stands between code fences makes none.

@@ -3,6 +3,7 @@
 use super::{Engine, Inner, models};
 use crate::agent::Agents;
 use crate::config::Config;
+use crate::config::bounds::AGENT_REST;
 use crate::control::Control;
 use crate::engine::lock::FolderLock;
 use crate::env::Env;
@@ -26,6 +27,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -42,6 +44,17 @@ impl Engine {
         config: Config,
         env: Env,
         more: BTreeMap<String, Arc<dyn Model>>,
+    ) -> Result<Self> {
+        Self::open_resting(data, config, env, more, AGENT_REST).await
+    }
+
+    /// The same, and sessions without work stay in memory for `rest`.
+    async fn open_resting(
+        data: &Path,
+        config: Config,
+        env: Env,
+        more: BTreeMap<String, Arc<dyn Model>>,
+        rest: Duration,
     ) -> Result<Self> {
         let folder = make_folder(data)?;
         let (lock, held) = FolderLock::take(&folder)?;
@@ -68,8 +81,16 @@ impl Engine {
         let scope = Scope::new();
         let (pulse, _) = watch::channel(0);
         let tasks = Tasks::new(log.clone(), config.limits.clone(), folder.join("output"));
-        let agents =
-            Agents::new(env.clone(), log.clone(), config.clone(), ready, tasks.clone(), scope.clone(), pulse.clone());
+        let agents = Agents::new(
+            env.clone(),
+            log.clone(),
+            config.clone(),
+            ready,
+            tasks.clone(),
+            scope.clone(),
+            pulse.clone(),
+            rest,
+        );
         let spawn = Spawn::new(log.clone(), agents.clone());
         let control = Control::new(
             env.clone(),
@@ -166,4 +187,41 @@ fn make_folder(data: &Path) -> Result<std::path::PathBuf> {
         );
         Error::new(Code::Store, message).because(error)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Opening, Target};
+    use crate::event::Mode;
+
+    /// The longest that the test waits; only a safety net.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    #[tokio::test]
+    async fn a_session_without_work_leaves_memory_and_comes_back_when_it_is_spoken_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let (data, env, rest) = (dir.path().join("data"), Env::system(), Duration::from_millis(20));
+        let engine = Engine::open_resting(&data, Config::default(), env, BTreeMap::new(), rest).await.unwrap();
+        let opening =
+            || Opening { cwd: dir.path().to_owned(), model: None, mode: Mode::Ask, title: Some("t".to_owned()) };
+        for round in 0..5 {
+            let root = engine.open_session(opening(), &format!("open {round}")).await.unwrap();
+            for prompt in 0..3 {
+                engine.prompt(&root, "hello".to_owned(), &format!("{round} {prompt}")).await.unwrap();
+                let target = Target::Branch(root.clone());
+                engine.stop(target, None, false, &format!("stop {round} {prompt}")).await.unwrap();
+            }
+        }
+        let empty = async {
+            while !engine.0.agents.all().is_empty() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, empty).await.unwrap();
+        assert_eq!(engine.0.tasks.owners(), 0);
+        let (sessions, _) = engine.tree(None).await.unwrap();
+        engine.prompt(&sessions[0].id, "again".to_owned(), "again").await.unwrap();
+        engine.shutdown(PATIENCE).await.unwrap();
+    }
 }

@@ -1,12 +1,13 @@
 //! The tools by which a model collects, lists and ends its background tasks.
 
 use super::{Call, MAX_RESULT, Outcome, Tool, arguments, newest};
+use crate::config::bounds::{DEFAULT_WAIT, MAX_WAIT};
 use crate::error::Error;
 use crate::event::{Event, Party};
 use crate::id::TaskId;
 use crate::llm::ToolSpec;
 use crate::prompt;
-use crate::task::{Caller, DEFAULT_WAIT, MAX_WAIT, Tasks};
+use crate::task::{Caller, Tasks};
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Fold: an event and those that complete it -> the rows that people see.
 //!
 //! The rows of an event depend on that event, on the events that are about it ([`Event::about`]) and on facts that
-//! never change after the event (who the parent is, how a settled task began), and on nothing else. So any prefix of a
+//! never change after the event (who the parent is, how a settled task began, which tools delegate), and on nothing else. So any prefix of a
 //! log has its rows, and what comes later changes only the rows of the event that it completes.
 
 use crate::event::{Block, Event, Party, Receipt, ReceiptItem, Recorded, TurnEnd};
@@ -47,6 +47,8 @@ const KNOWN: &[&str] = &[
 pub struct Context<'a> {
     /// The session that delegated this one; none for a root.
     pub parent: Option<&'a SessionId>,
+    /// Whether a tool of this name gives work to a child.
+    pub delegates: &'a dyn Fn(&str) -> bool,
     /// Looks up a task that this session owns.
     pub facts: &'a dyn Fn(&TaskId) -> Option<TaskView>,
 }
@@ -77,7 +79,7 @@ pub fn rows(event: &Recorded, about: &[Recorded], context: &Context<'_>) -> Vec<
             let body = |block: &Block| match block {
                 Block::Text { text } => RowBody::Answer { text: text.clone(), stop: *stop },
                 Block::Thinking { text } => RowBody::Thinking { text: text.clone() },
-                Block::ToolCall { id, name, args } => call(id, name, args, about),
+                Block::ToolCall { id, name, args } => call(id, name, args, about, context),
             };
             (0..).zip(blocks).map(|(part, block)| row(part, Some(*step), body(block))).collect()
         }
@@ -150,7 +152,7 @@ fn receipt(about: &[Recorded]) -> MessageReceipt {
     told.unwrap_or(MessageReceipt::Accepted)
 }
 
-fn call(id: &CallId, name: &str, args: &str, about: &[Recorded]) -> RowBody {
+fn call(id: &CallId, name: &str, args: &str, about: &[Recorded], context: &Context<'_>) -> RowBody {
     let result = about.iter().find_map(|event| match &event.event {
         Event::ToolFinished { call, ok, text, detail, ms, .. } if call == id => {
             let from = text.ceil_char_boundary(text.len().saturating_sub(MAX_PART));
@@ -172,7 +174,7 @@ fn call(id: &CallId, name: &str, args: &str, about: &[Recorded]) -> RowBody {
         args: args[..args.floor_char_boundary(MAX_PART)].to_owned(),
         result,
     };
-    if name.starts_with("subagent") { RowBody::Delegation(row) } else { RowBody::Tool(row) }
+    if (context.delegates)(name) { RowBody::Delegation(row) } else { RowBody::Tool(row) }
 }
 
 fn readable(receipt: &Receipt) -> Receipt {

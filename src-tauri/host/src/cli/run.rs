@@ -7,7 +7,7 @@ use crate::client::Client;
 use crate::commands::Failed;
 use crate::host::asked_to_end;
 use crate::text;
-use coppice_engine::agent::MAX_MESSAGE;
+use coppice_engine::config::bounds::MAX_MESSAGE;
 use coppice_engine::control::too_large;
 use coppice_engine::error::Code;
 use coppice_engine::event::{Mode, Receipt, Route};
