@@ -37,7 +37,8 @@ async fn open_root(engine: &Engine, cwd: &Path) -> SessionId {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn whatever_is_taken_away_nothing_is_answered_as_durable_any_more_and_what_runs_is_ended() {
-    let take: [(&str, fn(&Path)); 5] = [
+    type Take = fn(&Path);
+    let take: [(&str, Take); 5] = [
         ("the folder is deleted", |data| fs::remove_dir_all(data).unwrap()),
         ("the folder is moved", |data| fs::rename(data, data.with_extension("moved")).unwrap()),
         ("the store's file is deleted", |data| fs::remove_file(data.join(Log::FILE)).unwrap()),
