@@ -327,7 +327,8 @@ async fn what_a_tool_says_about_its_answer_is_not_counted_as_found() {
 
         All 4 steps are done.
 
-    "#]].assert_eq(&told);
+    "#]]
+    .assert_eq(&told);
 }
 
 #[tokio::test]

@@ -49,9 +49,18 @@ impl Out {
         #[cfg(unix)]
         {
             let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
-            Some((size.ws_col.max(20).into(), size.ws_row.max(4).into()))
+            Some((known(size.ws_col, "COLUMNS", 80).max(20), known(size.ws_row, "LINES", 24).max(4)))
         }
         #[cfg(not(unix))]
         None
+    }
+}
+
+/// What the terminal tells; else what the environment tells; else what was usual for long.
+#[cfg(unix)]
+fn known(told: u16, name: &str, usual: usize) -> usize {
+    match told {
+        0 => coppice_engine::env::var(name).and_then(|size| size.parse().ok()).unwrap_or(usual),
+        told => told.into(),
     }
 }
