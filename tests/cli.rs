@@ -195,6 +195,13 @@ fn a_process_that_hangs_is_named_within_seconds() {
 }
 
 #[test]
+fn a_stop_of_nothing_says_so() {
+    let place = Place::new(says("Hello."));
+    assert_eq!(place.run(["stop", "everything"]).out, "Nothing ran.\n");
+    assert_eq!(place.run(["stop", "everything", "--preview"]).out, "Nothing would end.\n");
+}
+
+#[test]
 fn without_a_display_the_window_names_the_terminal() {
     let place = Place::new(says("Hello."));
     let ran = place.run([""; 0]);

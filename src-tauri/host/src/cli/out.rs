@@ -64,3 +64,14 @@ fn known(told: u16, name: &str, usual: usize) -> usize {
         told => told.into(),
     }
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::known;
+
+    #[test]
+    fn a_terminal_that_does_not_know_its_size_has_the_usual_one() {
+        let sizes = [0, 40].map(|told| known(told, "COPPICE_NOT_SET", 80));
+        assert_eq!(sizes, [80, 40]);
+    }
+}
