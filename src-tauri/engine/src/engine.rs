@@ -154,7 +154,7 @@ impl Engine {
             let model = opening.model.clone().unwrap_or_else(|| self.0.config.default_model.clone());
             match self.0.models.get(&model) {
                 Some(Ok(_)) => {}
-                Some(Err(error)) => return Err(Error::new(Code::Model, error.message())),
+                Some(Err(error)) => return Err(Error::new(error.code(), error.message())),
                 None => {
                     let known: Vec<&str> = self.0.models.keys().map(String::as_str).collect();
                     let message =

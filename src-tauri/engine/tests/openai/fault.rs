@@ -35,6 +35,25 @@ async fn tries_are_bounded_and_a_pause_longer_than_patience_is_not_waited_for() 
 }
 
 #[tokio::test]
+async fn a_pause_that_a_server_asks_for_is_told_in_words_and_bounded() {
+    for (asked, told) in [
+        ("3600", "60 min"),
+        ("36000", "10 h"),
+        ("86400", "a day or more"),
+        ("1e19", "a day or more"),
+        ("99999999999999999999999999", "a day or more"),
+    ] {
+        let endpoint = Endpoint::start(move |_, _| Play::response(429, &[("retry-after", asked)], "")).await;
+        let failure = OpenAi::new(settings(&endpoint)).unwrap().ask(&hello(), &Ear::default()).await.unwrap_err();
+        let message = format!(
+            "{} takes no more requests for now (429). The next try would be {told} away. Ask again later.",
+            endpoint.host()
+        );
+        assert_eq!(failure, Failure::new(FailureKind::RateLimited, message), "{asked}");
+    }
+}
+
+#[tokio::test]
 async fn refusals_are_not_tried_again_and_speak_without_the_key() {
     let key = "sk-secret-0123456789-4f2a";
     let echo = format!("{{\"error\": {{\"message\": \"Bad key {key}\\u0007\"}}}}");
