@@ -154,6 +154,12 @@ impl Log {
         self.submit(move |writing| append::checkpoint(writing, &session, step, &blocks)).await
     }
 
+    /// What the write with this client-minted key appended; nothing when there was none.
+    pub async fn written(&self, key: &str) -> Result<Vec<Recorded>> {
+        let key = key.to_owned();
+        self.ask(move |sql| Ok(append::written_under(sql, &key)?.unwrap_or_default())).await
+    }
+
     /// The answer that was kept for a client-minted command key.
     pub async fn answer(&self, key: &str) -> Result<Option<Value>> {
         let key = key.to_owned();
