@@ -35,6 +35,7 @@ pub struct Log {
 struct Shared {
     id: String,
     path: PathBuf,
+    found: Option<String>,
     orders: mpsc::Sender<Order>,
     seq: watch::Receiver<i64>,
     readers: Arc<Readers>,
@@ -103,7 +104,7 @@ impl Log {
     /// leaves it untouched.
     pub fn open(dir: &Path, env: &Env) -> Result<Self> {
         let path = dir.join(Self::FILE);
-        let (sql, id) = open::writer(&path, &env.new_session().0)?;
+        let open::Opened { sql, id, found } = open::writer(&path, &env.new_session().0)?;
         let last = writer::last_seq(&sql).map_err(|error| Fault::Sql(error).told(&path))?;
         let (orders, received) = mpsc::channel();
         let (published, seq) = watch::channel(last);
@@ -115,7 +116,13 @@ impl Log {
             .spawn(move || writer.serve())
             .map_err(|error| Error::new(Code::Store, "The store's writer could not be started.").because(error))?;
         let readers = Arc::new(Readers::new(path.clone(), gate));
-        Ok(Self { shared: Arc::new(Shared { id, path, orders, seq, readers, trouble: watch::Sender::new(None) }) })
+        let trouble = watch::Sender::new(None);
+        Ok(Self { shared: Arc::new(Shared { id, path, found, orders, seq, readers, trouble }) })
+    }
+
+    /// What people must know of how the store was found; none when all was well.
+    pub fn found(&self) -> Option<&str> {
+        self.shared.found.as_deref()
     }
 
     /// The store's id: random, made once, the same for as long as the store lives.
