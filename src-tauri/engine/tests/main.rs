@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
+mod adversity;
 mod bash;
+mod children;
 mod config;
 mod control;
 mod delegation;
@@ -10,6 +12,7 @@ mod endpoint;
 mod files;
 mod folds;
 mod lab;
+mod notices;
 mod openai;
 mod output;
 mod process;
