@@ -5,7 +5,7 @@ use coppice_engine::config::Config;
 use coppice_engine::engine::{Engine, Opening};
 use coppice_engine::env::{Clock, Env};
 use coppice_engine::error::Code;
-use coppice_engine::event::{Block, Event, Mode, Party, Recorded, Route, Stop, TaskStatus, TurnEnd};
+use coppice_engine::event::{Block, Event, Mode, Party, Recorded, Route, Stop, TaskStatus};
 use coppice_engine::id::SessionId;
 use coppice_engine::llm::{Message, Model};
 use coppice_engine::log::{Entry, Log};
@@ -13,7 +13,7 @@ use coppice_engine::view::{RowBody, SessionState};
 use futures::future::join_all;
 use rusqlite::Connection;
 use serde_json::json;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -492,10 +492,10 @@ async fn windows_that_stay_open_do_not_let_the_write_ahead_log_grow() {
     let lab = Lab::new().await;
     let wal = lab.data().join(format!("{}-wal", Log::FILE));
     let size = || fs::metadata(&wal).map_or(0, |metadata| metadata.len());
-    let text = "x".repeat(512 * 1024);
+    let text = "x".repeat(1_000_000);
     let mut windows = Vec::new();
     let mut most = 0;
-    for _ in 0..60 {
+    for _ in 0..36 {
         let root = lab.prompted(&text).await;
         // They are opened, read once, and left.
         let mut window = lab.engine.follow(Some(root.clone()), Some(0)).await.unwrap();
@@ -507,4 +507,62 @@ async fn windows_that_stay_open_do_not_let_the_write_ahead_log_grow() {
     assert!(most < 24 * 1024 * 1024, "{most} bytes");
     until("it shrinks when nothing is written", || size() == 0).await;
     drop(windows);
+}
+
+#[tokio::test]
+async fn a_write_ahead_log_that_cannot_be_read_is_kept_aside_and_said_and_never_written_over_in_silence() {
+    let lab = Lab::new().await;
+    let root = lab.prompted("first words").await;
+    lab.rest(&root).await;
+    // What came first stands in the store, what came last in the write-ahead log alone.
+    let folded: bool = store(&lab).query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).unwrap();
+    assert!(!folded, "a reader was in the way");
+    lab.engine.prompt(&root, "last words".into(), &key()).await.unwrap();
+    lab.rest(&root).await;
+    let data = crashed(&lab);
+    let wal = data.path().join(format!("{}-wal", Log::FILE));
+    let mut bytes = fs::read(&wal).unwrap();
+    assert!(bytes.windows(10).any(|window| window == b"last words"));
+    bytes[..32].fill(0x5a);
+    fs::write(&wal, &bytes).unwrap();
+
+    let engine = open(data.path(), &lab, Env::system()).await;
+    let told = engine.leftovers().unwrap();
+    let copy = data.path().canonicalize().unwrap().join(format!("{}-wal.unreadable", Log::FILE));
+    assert!(told.contains(copy.to_str().unwrap()), "{told}");
+    assert!(fs::read(&copy).unwrap() == bytes);
+    let read = engine.events(&root, 0, 1000).await.unwrap();
+    let said: Vec<&str> = read
+        .iter()
+        .filter_map(|recorded| match &recorded.event {
+            Event::MessageAccepted { text, .. } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(said, ["first words"]);
+    engine.prompt(&root, "new words".into(), &key()).await.unwrap();
+    within(engine.wait_session(&root, PATIENCE)).await.unwrap();
+    engine.shutdown(PATIENCE).await.unwrap();
+    let engine = open(data.path(), &lab, Env::system()).await;
+    assert_eq!(engine.leftovers(), None, "it is said once");
+    engine.shutdown(PATIENCE).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_store_that_is_all_in_a_write_ahead_log_that_cannot_be_read_is_refused_and_left_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = Log::open(dir.path(), &Env::system()).unwrap();
+    let session = SessionId::from("s");
+    log.append(&session, vec![opened(&session)]).await.unwrap();
+    let data = tempfile::tempdir().unwrap();
+    copy(dir.path(), data.path());
+    let wal = data.path().join(format!("{}-wal", Log::FILE));
+    let mut bytes = fs::read(&wal).unwrap();
+    bytes[8] ^= 1;
+    fs::write(&wal, &bytes).unwrap();
+    let main = fs::read(data.path().join(Log::FILE)).unwrap();
+    let told = Log::open(data.path(), &Env::system()).err().unwrap();
+    assert_eq!(told.code(), Code::Store);
+    assert!(told.message().contains("is damaged (what was written to it last cannot be read)"), "{told}");
+    assert!(fs::read(&wal).unwrap() == bytes && fs::read(data.path().join(Log::FILE)).unwrap() == main);
 }

@@ -76,7 +76,7 @@ async fn every_activation_is_told_under_its_own_task_and_reads_all_that_was_ever
 
 #[tokio::test]
 async fn the_model_and_the_person_together_wake_a_child_once_and_each_is_told_what_became_of_its_words() {
-    for round in 0..20 {
+    for round in 0..12 {
         let lab = Lab::new().await;
         let (root, child) = with_child(&lab).await;
         let model = |n: u32| call("send_message", json!({ "child_id": child, "message": format!("<model {n}>") }));
@@ -122,7 +122,7 @@ async fn the_model_and_the_person_together_wake_a_child_once_and_each_is_told_wh
 async fn what_was_said_in_a_turn_is_read_before_what_was_said_after_it() {
     let lab = Lab::new().await;
     let (root, child) = with_child(&lab).await;
-    for round in 0..60 {
+    for round in 0..40 {
         let at = format!("at {round}");
         lab.script("one", vec![vec![gate(&at), say("well")]]);
         lab.replay(&child);
@@ -298,6 +298,41 @@ async fn what_the_person_stopped_or_deleted_stays_so_after_a_restart_whatever_it
         let [only] = stopped(id)[..] else { panic!("{tasks:?}") };
         assert_eq!((only.status, only.killed_by), (TaskStatus::Killed, Some(Party::Person)));
     }
+}
+
+#[tokio::test]
+async fn a_stop_around_the_natural_end_of_a_child_leaves_one_end_that_list_detail_and_notice_agree_on() {
+    let lab = Lab::new().await;
+    let (root, child) = with_child(&lab).await;
+    let mut ends = BTreeSet::new();
+    for round in 0..40 {
+        let sent = lab.engine.send(&child, format!("wake {round}"), None, &key()).await.unwrap();
+        for _ in 0..round * 3 {
+            tokio::task::yield_now().await;
+        }
+        within(lab.engine.stop(Target::Task(sent.task.clone()), None, false, &key())).await.unwrap();
+        lab.engine.prompt(&root, "so?".into(), &key()).await.unwrap();
+        lab.rest(&root).await;
+        let events = lab.events(&root).await;
+        let settled: Vec<TaskStatus> = events
+            .iter()
+            .filter_map(|recorded| match &recorded.event {
+                Event::TaskSettled { task, status, .. } if *task == sent.task => Some(*status),
+                _ => None,
+            })
+            .collect();
+        let view = lab.tasks().await.into_iter().find(|view| view.id == sent.task).unwrap();
+        assert_eq!(settled, [view.status], "round {round}");
+        let notices: Vec<(String, String)> =
+            told(&events).into_iter().filter(|(task, _)| *task == sent.task.to_string()).collect();
+        let [(_, words)] = &notices[..] else { panic!("round {round}: {notices:?}") };
+        assert!(words.contains(&format!("): {}", view.status.word())), "round {round}: {words}");
+        let state = lab.engine.session(&child).await.unwrap().state;
+        let expected = if view.status == TaskStatus::Killed { SessionState::Killed } else { SessionState::Completed };
+        assert_eq!(state, expected, "round {round}");
+        ends.insert(view.status.word());
+    }
+    assert_eq!(ends, BTreeSet::from(["completed", "killed"]), "both ends were met");
 }
 
 /// Every tool that a text speaks of.

@@ -4,6 +4,7 @@
 
 mod adversity;
 mod bash;
+mod bounds;
 mod children;
 mod config;
 mod control;
