@@ -3,6 +3,7 @@
 
 mod bindings;
 mod cli;
+mod crash;
 #[cfg(target_os = "linux")]
 mod peer;
 mod rpc;

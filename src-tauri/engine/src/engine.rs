@@ -34,6 +34,7 @@ mod lock;
 mod models;
 mod once;
 mod open;
+mod sent;
 mod shown;
 mod stop;
 
@@ -126,7 +127,7 @@ pub struct ModelView {
 }
 
 impl Engine {
-    /// What was ended of an earlier process that crashed, in one line for people; none when nothing was left.
+    /// What an earlier process that crashed left, ended or set aside, in one line for people; none when nothing was left.
     pub fn leftovers(&self) -> Option<String> {
         self.0.leftovers.clone()
     }
@@ -209,6 +210,9 @@ impl Engine {
     pub async fn send(&self, child: &SessionId, text: String, expect: Option<Route>, key: &str) -> Result<Sent> {
         let of = format!("send {child} {}", fingerprint(&text));
         self.once(key, of, async {
+            if let Some(sent) = self.sent_before(child, &text, key).await? {
+                return Ok(sent);
+            }
             let record = self.0.log.session(child).await?;
             let Some(parent) = record.parent else {
                 return Err(Error::new(Code::BadRequest, "This session is a root: use prompt. Nothing was sent."));

@@ -39,6 +39,7 @@ pub struct Log {
 struct Shared {
     id: String,
     path: PathBuf,
+    found: Option<String>,
     orders: mpsc::Sender<Order>,
     seq: watch::Receiver<i64>,
     readers: Arc<Readers>,
@@ -115,7 +116,7 @@ impl Log {
     /// writes, as when its own file is not.
     pub fn open_with(dir: &Path, env: &Env, mut held: Held) -> Result<Self> {
         let path = dir.join(Self::FILE);
-        let (sql, id) = open::writer(&path, &env.new_session().0)?;
+        let open::Opened { sql, id, found } = open::writer(&path, &env.new_session().0)?;
         let last = writer::last_seq(&sql).map_err(|error| Fault::Sql(error).told(&path))?;
         let (orders, received) = mpsc::channel();
         let (published, seq) = watch::channel(last);
@@ -138,7 +139,12 @@ impl Log {
             .spawn(move || writer.serve())
             .map_err(|error| Error::new(Code::Store, "The store's writer could not be started.").because(error))?;
         let readers = Arc::new(Readers::new(path.clone(), gate, held));
-        Ok(Self { shared: Arc::new(Shared { id, path, orders, seq, readers, trouble, lost }) })
+        Ok(Self { shared: Arc::new(Shared { id, path, found, orders, seq, readers, trouble, lost }) })
+    }
+
+    /// What people must know of how the store was found; none when all was well.
+    pub fn found(&self) -> Option<&str> {
+        self.shared.found.as_deref()
     }
 
     /// The store's id: random, made once, the same for as long as the store lives.
@@ -175,6 +181,12 @@ impl Log {
     pub async fn checkpoint(&self, session: &SessionId, step: u32, blocks: Vec<Block>) -> Result<()> {
         let session = session.clone();
         self.submit(move |writing| append::checkpoint(writing, &session, step, &blocks)).await
+    }
+
+    /// What the write with this client-minted key appended; nothing when there was none.
+    pub async fn written(&self, key: &str) -> Result<Vec<Recorded>> {
+        let key = key.to_owned();
+        self.ask(move |sql| Ok(append::written_under(sql, &key)?.unwrap_or_default())).await
     }
 
     /// The answer that was kept for a client-minted command key.

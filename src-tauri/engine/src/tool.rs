@@ -95,15 +95,24 @@ pub struct Outcome {
     pub events: Vec<Event>,
 }
 
+/// What stands where a failure was cut.
+const CUT: &str = "… [cut: too long]";
+
 impl Outcome {
     /// It did what was asked.
     pub fn ok(text: impl Into<String>) -> Self {
         Self { ok: true, text: text.into(), detail: Value::Null, events: Vec::new() }
     }
 
-    /// It did not; `text` says why and what to do.
+    /// It did not; `text` says why and what to do. It may repeat what the model wrote, which can have any size, and is
+    /// cut where it would be too long.
     pub fn fail(text: impl Into<String>) -> Self {
-        Self { ok: false, text: text.into(), detail: Value::Null, events: Vec::new() }
+        let mut text = text.into();
+        if text.len() > MAX_RESULT {
+            text.truncate(text.floor_char_boundary(MAX_RESULT - CUT.len()));
+            text.push_str(CUT);
+        }
+        Self { ok: false, text, detail: Value::Null, events: Vec::new() }
     }
 
     /// The same with facts for the window.

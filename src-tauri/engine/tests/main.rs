@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
+mod adversity;
 mod bash;
+mod bounds;
+mod children;
 mod config;
 mod control;
 mod delegation;
@@ -10,6 +13,7 @@ mod endpoint;
 mod files;
 mod folds;
 mod lab;
+mod notices;
 mod openai;
 mod output;
 mod process;

@@ -63,13 +63,13 @@ impl Engine {
         processes.hide(config.models.values().filter_map(|model| model.key_env.clone()).collect());
         let found = processes.inquest(config.limits.stop_grace()).await?;
         mend(&log).await?;
-        let leftovers = match found.len() {
-            0 => None,
-            n => {
-                let names: Vec<String> = found.iter().take(3).map(|(entry, _)| entry.label.clone()).collect();
-                Some(format!("{n} processes were left by the last run and have been ended: {}.", names.join(", ")))
-            }
-        };
+        let mut leftovers: Vec<String> = log.found().map(str::to_owned).into_iter().collect();
+        if !found.is_empty() {
+            let names: Vec<String> = found.iter().take(3).map(|(entry, _)| entry.label.clone()).collect();
+            let (n, names) = (found.len(), names.join(", "));
+            leftovers.push(format!("{n} processes were left by the last run and have been ended: {names}."));
+        }
+        let leftovers = (!leftovers.is_empty()).then(|| leftovers.join(" "));
 
         let idle = config.limits.idle();
         let mut built: BTreeMap<String, Result<Arc<dyn Model>>> =
