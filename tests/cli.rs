@@ -195,6 +195,13 @@ fn a_process_that_hangs_is_named_within_seconds() {
 }
 
 #[test]
+fn a_stop_of_nothing_says_so() {
+    let place = Place::new(says("Hello."));
+    assert_eq!(place.run(["stop", "everything"]).out, "Nothing ran.\n");
+    assert_eq!(place.run(["stop", "everything", "--preview"]).out, "Nothing would end.\n");
+}
+
+#[test]
 fn without_a_display_the_window_names_the_terminal() {
     let place = Place::new(says("Hello."));
     let ran = place.run([""; 0]);
@@ -229,4 +236,147 @@ fn a_run_that_is_done_waits_for_the_work_that_others_gave_its_process() {
     assert_eq!((first.ended(), second.ended()), (Some(0), Some(0)));
     let roots = place.run(["tree"]).out;
     assert_eq!((roots.contains("interrupted"), roots.lines().count()), (false, 2), "{roots}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn output_that_cannot_be_written_is_a_failure_that_is_told() {
+    let place = Place::new(says("Hello."));
+    assert_eq!(place.run(["run", "Greet"]).code, Some(0));
+    let request = "echo '{\"id\": 1, \"cmd\": \"tree\"}' | \"$0\" rpc > /dev/full";
+    let lines = ["run Greet", "tree", "doctor", "stop everything", "--help", "--version", "rpc --help"];
+    let lines = lines.map(|args| format!("\"$0\" {args} > /dev/full"));
+    for line in lines.iter().map(String::as_str).chain([request]) {
+        let ran: crate::support::Ran = place.shell(line).output().unwrap().into();
+        let told = "The output could not be written: No space left on device (os error 28).\n";
+        assert_eq!((ran.code, ran.err.as_str()), (Some(1), told), "{line}");
+    }
+}
+
+#[test]
+fn a_reader_of_the_wire_that_goes_away_ends_it_quietly() {
+    let place = Place::new(says("Hello."));
+    let mut command = place.command(["rpc"]);
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    let mut input = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, b"{\"id\": 1, \"cmd\": \"tree\"}\n").unwrap();
+    // Its input stays open: that nobody reads is enough.
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!((ended.status.code(), String::from_utf8_lossy(&ended.stderr).as_ref()), (Some(141), ""));
+    drop(input);
+}
+
+#[test]
+fn what_is_wrong_with_the_configuration_has_its_own_exit_code_and_its_own_row() {
+    let place = Place::new(says("Hello."));
+    let check = |args: &[&str], told: &str| {
+        let ran = place.run(args);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.err.contains(told), "{ran:?}");
+    };
+    std::fs::write(place.config().with_file_name("script.json"), "{\"sessions\": {\n\"root\": 5}}").unwrap();
+    check(&["run", "Greet"], "script.json, line 2, column 9: invalid type: integer `5`");
+    check(&["--config", "/nowhere/config.toml", "tree"], "There is no configuration /nowhere/config.toml.");
+    place.configure("[limits]\ndepht = 3\n");
+    check(&["tree"], "line 7: unknown field `depht`");
+    let ran = place.run(["doctor"]);
+    let rows: Vec<&str> = ran.out.lines().skip(1).take(2).collect();
+    let (config, data) = (place.config(), place.data());
+    assert!(rows[0].starts_with(&format!("configuration  {}, line 7: unknown field", config.display())), "{ran:?}");
+    assert_eq!((rows[1], ran.code), (&*format!("data folder    {} (not opened)", data.display()), Some(2)));
+}
+
+#[test]
+fn usage_asks_for_nothing_that_the_environment_gives() {
+    let place = Place::new(says("Hello."));
+    let ran = place.run(["run", "--bogus\u{1b}[2J\u{9b}31m"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("Usage: coppice run [OPTIONS] <PROMPT>\n"), "{}", ran.err);
+    assert!(!ran.err.contains(['\u{1b}', '\u{9b}']), "{:?}", ran.err);
+    let help = place.run(["--help"]).out;
+    assert!(help.contains("COPPICE_DATA") && help.contains("COPPICE_CONFIG"), "{help}");
+}
+
+#[test]
+fn the_tour_says_before_anything_else_that_no_model_is_at_work() {
+    let place = Place::new(says("Hello."));
+    let ran = place.run(["run", "Greet"]);
+    let told = format!(
+        "This is the rehearsal: a built-in player with real tools, no model. It needs no key and no network.\n\
+         Models that do real work are named in {}.\n",
+        place.config().display()
+    );
+    assert!(ran.out.starts_with(&told), "{}", ran.out);
+}
+
+#[test]
+fn what_a_terminal_would_obey_reaches_it_neither_from_a_file_name_nor_over_the_wire() {
+    let place = Place::new(json!({ "sessions": { "root": { "steps": [
+        [{ "call": { "tool": "glob", "args": { "pattern": "*" } } }],
+        [{ "say_result": { "of": -1 } }],
+    ] } } }));
+    std::fs::write(place.work().join("a\u{1b}[2J\u{9b}31m\u{202e}b"), "").unwrap();
+    let ran = place.run(["run", "Look"]);
+    assert!(ran.out.ends_with("\nab\nread.me\n"), "{ran:?}");
+    let session = place.run(["tree"]).out.split_whitespace().last().unwrap().to_owned();
+    let page = format!("{{\"id\": 1, \"cmd\": \"page\", \"args\": {{\"session\": \"{session}\"}}}}");
+    let wire: crate::support::Ran = place.shell(&format!("echo '{page}' | \"$0\" rpc")).output().unwrap().into();
+    for out in [&wire.out, &place.run(["show", &session]).out, &place.run(["export", &session]).out] {
+        assert!(out.contains("read.me") && !out.contains(['\u{1b}', '\u{9b}', '\u{202e}']), "{out:?}");
+    }
+}
+
+/// The tour on a folder: what its three looks found.
+fn tour(make: &str) -> String {
+    let place = Place::new(json!({ "sessions": {} }));
+    place.write_config("[models.rehearsal]\nprotocol = \"rehearsal\"\npace = 0\n");
+    std::fs::remove_file(place.work().join("read.me")).unwrap();
+    assert!(place.shell(make).output().unwrap().status.success());
+    let ran = place.run(["run", "Show me"]);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    ran.out.split_once("I have added nothing.\n").unwrap().1.to_owned()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_tour_of_an_empty_folder_finds_nothing_and_says_so() {
+    let report = tour("true");
+    let found: Vec<&str> = report.lines().filter(|line| line.starts_with("    ")).collect();
+    assert_eq!(found, ["    0"], "{report}");
+    assert!(report.contains("**Not committed**: this did not work: fatal: not a git repository"), "{report}");
+    assert!(!report.contains("exit 0") && !report.contains("no output") && !report.contains("subagent-"), "{report}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_tour_names_no_build_output_that_git_ignores_and_reads_names_as_they_are() {
+    let report = tour(
+        "git init -q . && mkdir target 's p' && head -c 99999 /dev/zero > target/big.rs && echo target > .gitignore &&
+         seq 3000 > 's p/\u{fc}n: total.txt' && : > '1 a' && ln -s target/big.rs link && ln -s nowhere gone",
+    );
+    assert!(report.contains("**Files in all** (1 line)\n\n    3\n"), "{report}");
+    assert!(
+        report.contains("(3 lines)\n\n    13893 ./s p/\u{fc}n: total.txt\n        7 ./.gitignore\n        0 ./1 a\n"),
+        "{report}"
+    );
+    assert!(report.contains("**`s p/\u{fc}n: total.txt`** (the first 10 of 3000 lines)\n\n    1\n    2\n"), "{report}");
+    assert!(!report.contains("99999"), "{report}");
+}
+
+#[test]
+fn the_script_in_the_readme_does_what_the_readme_says() {
+    let place = Place::new(json!({ "sessions": {} }));
+    place.write_config("");
+    std::fs::write(place.work().join("two"), "").unwrap();
+    let readme = std::fs::read_to_string(crate::support::project().join("README.md")).unwrap();
+    let prompt = readme.split("\n````\n").nth(1).unwrap();
+    let ran = place.run(["run", prompt]);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    assert!(ran.out.contains("  \u{2713} count: completed"), "{}", ran.out);
+    let (_, answer) = ran.out.split_once("\n\n").unwrap();
+    let (before, after) = answer.split_once("[exit 0 in ").unwrap();
+    let told = (before, after.split_once(" s]").unwrap().1);
+    assert_eq!(told, ("It counted:\n2\n", "\n[subagent-1: completed]\n"));
 }

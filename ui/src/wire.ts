@@ -377,7 +377,11 @@ step: number,
 /**
  * By this way.
  */
-route: Route, } | { "is": "not_delivered", 
+route: Route, } | { "is": "deferred", 
+/**
+ * Why.
+ */
+reason: string, } | { "is": "not_delivered", 
 /**
  * Why.
  */

@@ -19,13 +19,12 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 mod driver;
 mod step;
 
-/// The largest message that is taken, in bytes.
-pub const MAX_MESSAGE: usize = 1024 * 1024;
 /// How long an agent may take to end after its turn was stopped, on top of the tools' own bounds.
 const DISPOSE_MARGIN: Duration = Duration::from_secs(15);
 
@@ -43,6 +42,8 @@ struct Shared {
     tools: OnceLock<Vec<Arc<Offer>>>,
     scope: Scope,
     pulse: watch::Sender<u64>,
+    /// How long an agent without work stays after it was last used.
+    rest: Duration,
     live: Mutex<HashMap<SessionId, Arc<Agent>>>,
     closing: AtomicBool,
 }
@@ -75,6 +76,8 @@ pub struct Agent {
     /// Which tools it is given.
     tools: ToolFilter,
     scope: Scope,
+    /// When somebody last asked for it.
+    used: Mutex<Instant>,
 }
 
 #[derive(Default)]
@@ -145,8 +148,9 @@ pub struct Done {
 }
 
 impl Agents {
-    /// Agents of the store `log`, none of them live. `pulse` beats whenever live text changes.
-    #[expect(clippy::too_many_arguments, reason = "the composition root hands over every part once")]
+    /// Agents of the store `log`, none of them live. `pulse` beats whenever live text changes. One that has had no work
+    /// and no use for `rest` is put away.
+    #[expect(clippy::too_many_arguments, reason = "built once, of all that it needs")]
     pub fn new(
         env: Env,
         log: Log,
@@ -156,6 +160,7 @@ impl Agents {
         tasks: Tasks,
         scope: Scope,
         pulse: watch::Sender<u64>,
+        rest: Duration,
     ) -> Self {
         let live = Mutex::default();
         Self(Arc::new(Shared {
@@ -168,6 +173,7 @@ impl Agents {
             tools: OnceLock::new(),
             scope,
             pulse,
+            rest,
             live,
             closing: AtomicBool::new(false),
         }))
@@ -190,8 +196,13 @@ impl Agents {
     /// The live agent of a session, made live and idle when it is not: a root for whatever comes, a child only to own
     /// the tasks of its own children.
     pub async fn ensure(&self, session: &SessionId) -> Result<Arc<Agent>> {
-        if let Some(agent) = self.get(session) {
-            return Ok(agent);
+        {
+            // In one step with the look, so that it is not put away in between.
+            let live = lock(&self.0.live);
+            if let Some(agent) = live.get(session).filter(|agent| !agent.mail.is_closed()) {
+                *lock(&agent.used) = Instant::now();
+                return Ok(agent.clone());
+            }
         }
         let mut prepared = self.load(session, Role::default()).await?;
         if prepared.place.depth > 0 {
@@ -296,6 +307,7 @@ impl Agents {
             drive: prepared.role.drive.clone(),
             tools: prepared.role.tools.clone(),
             scope: self.0.scope.child(),
+            used: Mutex::new(Instant::now()),
         });
         self.0.tasks.attach(&agent.owner, agent.scope.clone(), Arc::new(Slot(mail)));
         live.insert(session, agent.clone());
@@ -335,6 +347,25 @@ fn seed_of(events: &[Recorded]) -> Option<(SessionId, i64)> {
         Event::Seeded { from, upto, .. } => Some((from.clone(), *upto)),
         _ => None,
     })
+}
+
+impl Shared {
+    /// Puts an agent away that nobody has used for a while and that owns no work. Answers whether it did; its driver
+    /// ends then.
+    fn put_away(&self, agent: &Arc<Agent>) -> bool {
+        let mut live = lock(&self.live);
+        let session = &agent.owner.session;
+        if lock(&agent.used).elapsed() < self.rest || self.tasks.owns_live(session) {
+            return false;
+        }
+        if live.get(session).is_some_and(|current| Arc::ptr_eq(current, agent)) {
+            live.remove(session);
+        }
+        drop(live);
+        self.tasks.detach(&agent.owner);
+        agent.scope.token().cancel();
+        true
+    }
 }
 
 /// Where and as what a session works.

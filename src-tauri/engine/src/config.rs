@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use ts_rs::TS;
 
+pub mod bounds;
 mod check;
 
 /// The largest configuration file that is read, in bytes.

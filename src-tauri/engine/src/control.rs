@@ -4,8 +4,9 @@
 //! task, or is said not to be delivered. The association of a child with its activation is installed before anything
 //! is awaited and removed after the end is on record; it is the only thing that routes.
 
-use crate::agent::{Agents, Done, MAX_MESSAGE};
+use crate::agent::{Agents, Done};
 use crate::budget::Budgets;
+use crate::config::bounds::MAX_MESSAGE;
 use crate::config::{Limits, SubagentConfig};
 use crate::env::Env;
 use crate::error::{Code, Error, Result};
@@ -265,6 +266,8 @@ impl Control {
             let done = async move {
                 let run = match begin(start.id.clone(), start.cancel.clone()).await {
                     Ok(run) => run,
+                    // What it was to read is owed: it begins when it is woken.
+                    Err(error) if error.code() == Code::ShuttingDown => return End::interrupted(),
                     Err(error) => return End::failed(cut(error.message(), MAX_DIAGNOSTIC)),
                 };
                 seat.phase(Phase::Running(run.clone()));

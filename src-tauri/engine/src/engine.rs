@@ -1,7 +1,8 @@
 //! The composition root: builds the parts, wires them, and offers what a window or a terminal needs.
 
-use crate::agent::{Agents, MAX_MESSAGE};
+use crate::agent::Agents;
 use crate::budget::{Budgets, Spent};
+use crate::config::bounds::{MAX_MESSAGE, MAX_WAIT};
 use crate::config::{Config, Limits, Protocol};
 use crate::control::{Control, too_large};
 use crate::env::Env;
@@ -11,17 +12,15 @@ use crate::id::{SessionId, TaskId};
 use crate::llm::Model;
 use crate::log::{Entry, Log};
 use crate::output::Slice;
-use crate::process::Processes;
+use crate::process::{Ended, Processes};
 use crate::scope::Scope;
 use crate::subagent::Message;
 use crate::task::{Caller, Cause, Tasks, lock};
 use crate::text::plain;
 use crate::tool::files::FileMemory;
-use crate::view::rows::{Context, rows};
 use crate::view::{Row, Sent, SessionView, TaskView, Tokens};
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,9 +33,13 @@ use ts_rs::TS;
 mod follow;
 mod lock;
 mod models;
+mod once;
 mod open;
+mod sent;
+mod shown;
 mod stop;
 
+use follow::Deleted;
 pub use follow::{FRAME, Follow};
 use lock::FolderLock;
 use stop::below;
@@ -64,8 +67,7 @@ struct Inner {
     leftovers: Option<String>,
     /// One lock for each command key in flight, so that the same key twice does it once.
     keys: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
-    /// The sessions that were deleted since the start, in order.
-    deleted: Mutex<Vec<SessionId>>,
+    deleted: Mutex<Deleted>,
     closing: AtomicBool,
     lock: Mutex<Option<FolderLock>>,
 }
@@ -129,7 +131,7 @@ pub struct ModelView {
 }
 
 impl Engine {
-    /// What was ended of an earlier process that crashed, in one line for people; none when nothing was left.
+    /// What an earlier process that crashed left, ended or set aside, in one line for people; none when nothing was left.
     pub fn leftovers(&self) -> Option<String> {
         self.0.leftovers.clone()
     }
@@ -183,7 +185,7 @@ impl Engine {
             let model = opening.model.clone().unwrap_or_else(|| self.0.config.default_model.clone());
             match self.0.models.get(&model) {
                 Some(Ok(_)) => {}
-                Some(Err(error)) => return Err(Error::new(Code::Model, error.message())),
+                Some(Err(error)) => return Err(Error::new(error.code(), error.message())),
                 None => {
                     let known: Vec<&str> = self.0.models.keys().map(String::as_str).collect();
                     let message =
@@ -242,6 +244,9 @@ impl Engine {
     pub async fn send(&self, child: &SessionId, text: String, expect: Option<Route>, key: &str) -> Result<Sent> {
         let of = format!("send {child} {}", fingerprint(&text));
         self.once(key, of, async {
+            if let Some(sent) = self.sent_before(child, &text, key).await? {
+                return Ok(sent);
+            }
             let record = self.0.log.session(child).await?;
             let Some(parent) = record.parent else {
                 return Err(Error::new(Code::BadRequest, "This session is a root: use prompt. Nothing was sent."));
@@ -332,23 +337,23 @@ impl Engine {
                 }
             }
         };
-        if let Ok(rested) = tokio::time::timeout(timeout.min(crate::task::MAX_WAIT), rest).await {
+        if let Ok(rested) = tokio::time::timeout(timeout.min(MAX_WAIT), rest).await {
             rested?;
         }
         self.session(session).await
     }
 
     async fn at_rest(&self, session: &SessionId) -> Result<bool> {
-        let root = self.0.log.session(session).await?.root;
-        let (sessions, tasks) = self.tree(Some(&root)).await?;
+        // Of one moment: a turn that begins and reads its notice in between would be missed.
+        let (sessions, tasks, owed) = self.0.log.standing(session).await?;
         let branch = below(&sessions, session);
         let busy = sessions.iter().any(|session| branch.contains(&session.id) && session.state.is_live())
-            || tasks.iter().any(|task| branch.contains(&task.owner) && !task.status.is_terminal());
+            || tasks.iter().any(|task| branch.contains(&task.owner));
         if busy {
             return Ok(false);
         }
-        let agent = self.0.agents.get(session).filter(|agent| agent.owner.session == root);
-        let owed = self.0.log.owed(session).await?;
+        let is_root = sessions.iter().any(|root| root.id == *session && root.depth == 0);
+        let agent = self.0.agents.get(session).filter(|_| is_root);
         Ok(!agent.is_some_and(|agent| agent.would_wake(&owed)))
     }
 
@@ -441,7 +446,12 @@ impl Engine {
                 return Err(Error::new(Code::Busy, message));
             }
             self.0.log.delete(gone.clone()).await?;
-            lock(&self.0.deleted).extend(gone);
+            {
+                let mut deleted = lock(&self.0.deleted);
+                // Not before the lock is got: whoever was not told yet stands at this position at most.
+                let seq = *self.0.log.watch().borrow();
+                deleted.add(seq, gone);
+            }
             self.0.pulse.send_modify(|beat| *beat += 1);
             Ok(())
         })
@@ -478,12 +488,7 @@ impl Engine {
         };
         // Also what finished commands have left, of sessions that are not live any more.
         let mut met = self.0.processes.living(&self.0.processes.sessions());
-        let stop = async {
-            let roots = self.0.agents.all();
-            join_all(roots.iter().map(|agent| self.0.agents.dispose(agent, Cause::Quit))).await;
-            self.0.processes.end_all(&self.0.processes.sessions(), self.0.config.limits.stop_grace()).await
-        };
-        match tokio::time::timeout(deadline, stop).await {
+        match tokio::time::timeout(deadline, self.0.end_all()).await {
             Ok(ended) => stop::add(&mut met, ended.processes.into_iter().filter(|process| !process.gone)),
             Err(_) => receipt.unconfirmed.push(format!("Not everything stopped within {} s.", deadline.as_secs())),
         }
@@ -502,145 +507,34 @@ impl Engine {
         Ok(receipt)
     }
 
-    /// Does `work` once for a key, and answers what it answered then when the key comes again. A failure is not kept:
-    /// it did nothing, so it may be tried again.
-    async fn once<T: Serialize + serde::de::DeserializeOwned>(
-        &self,
-        key: &str,
-        of: String,
-        work: impl Future<Output = Result<T>>,
-    ) -> Result<T> {
-        if self.0.closing.load(Ordering::Acquire) {
-            return Err(Error::new(Code::ShuttingDown, "Coppice is closing. Nothing was done."));
-        }
-        if key.trim().is_empty() || key.len() > 200 {
-            return Err(Error::new(
-                Code::BadRequest,
-                "The key must have 1 to 200 characters; mint a fresh one for each command.",
-            ));
-        }
-        let turn = lock(&self.0.keys).entry(key.to_owned()).or_default().clone();
-        let answer = {
-            let _turn = turn.lock().await;
-            match self.0.log.answer(key).await? {
-                Some(kept) => {
-                    let other = || {
-                        let message = "This key was used for another command. Mint a fresh one. Nothing was done.";
-                        Error::new(Code::BadRequest, message)
-                    };
-                    let Kept { of: before, answer } = serde_json::from_value(kept).map_err(|_| other())?;
-                    if before != of {
-                        return Err(other());
-                    }
-                    serde_json::from_value(answer).map_err(|error| other().because(error))
-                }
-                None => match work.await {
-                    Ok(answer) => {
-                        let kept = serde_json::to_value(&answer)
-                            .and_then(|answer| serde_json::to_value(Kept { of, answer }))
-                            .map_err(|error| Error::new(Code::Internal, "The answer cannot be kept.").because(error))?;
-                        // It is done, whether its answer can be kept or not.
-                        if let Err(error) = self.0.log.keep_answer(key, kept).await {
-                            tracing::warn!(%error, "the answer of a command cannot be kept");
-                        }
-                        Ok(answer)
-                    }
-                    Err(error) => Err(error),
-                },
+    /// Ends what runs as soon as the store is seen to be taken away: nothing that it does could be kept.
+    fn watch_store(&self) {
+        let (lost, closed) = (self.0.log.lost().clone(), self.0.scope.token().clone());
+        // It must not keep alive what it watches.
+        let inner = Arc::downgrade(&self.0);
+        self.0.scope.spawn(async move {
+            tokio::select! {
+                () = closed.cancelled() => return,
+                () = lost.cancelled() => {}
             }
-        };
-        let mut keys = lock(&self.0.keys);
-        if keys.get(key).is_some_and(|waiting| Arc::strong_count(waiting) <= 2) {
-            keys.remove(key);
-        }
-        answer
+            if let Some(inner) = inner.upgrade() {
+                inner.agents.close();
+                let left = inner.end_all().await.left();
+                if left > 0 {
+                    tracing::error!(left, "processes live on without their store");
+                }
+            }
+        });
     }
 }
 
 impl Inner {
-    /// Adds to session projections what only the whole tree and the live agents know.
-    fn completed(&self, mut sessions: Vec<SessionView>, tasks: &[TaskView]) -> Vec<SessionView> {
-        let mut below: HashMap<SessionId, u32> = HashMap::new();
-        let parents: HashMap<SessionId, Option<SessionId>> =
-            sessions.iter().map(|session| (session.id.clone(), session.parent.clone())).collect();
-        let mut count = |from: Option<SessionId>| {
-            let mut at = from;
-            while let Some(id) = at {
-                *below.entry(id.clone()).or_default() += 1;
-                at = parents.get(&id).cloned().flatten();
-            }
-        };
-        for session in sessions.iter().filter(|session| session.state.is_live()) {
-            count(session.parent.clone());
-        }
-        for task in tasks.iter().filter(|task| task.child.is_none() && !task.status.is_terminal()) {
-            count(Some(task.owner.clone()));
-        }
-        for session in &mut sessions {
-            session.live_below = below.get(&session.id).copied().unwrap_or(0);
-            session.steerable = self.agents.get(&session.id).is_some_and(|agent| agent.steerable());
-        }
-        sessions
+    /// Ends every agent with its tasks, and what is left of their processes.
+    async fn end_all(&self) -> Ended {
+        let agents = self.agents.all();
+        join_all(agents.iter().map(|agent| self.agents.dispose(agent, Cause::Quit))).await;
+        self.processes.end_all(&self.processes.sessions(), self.config.limits.stop_grace()).await
     }
-
-    /// These sessions and all above them, completed.
-    async fn sessions_with_ancestors(&self, touched: &BTreeSet<SessionId>) -> Result<Vec<SessionView>> {
-        let mut roots: BTreeSet<SessionId> = BTreeSet::new();
-        for id in touched {
-            // A session can be deleted before its frame is made.
-            roots.extend(self.log.session(id).await.ok().map(|session| session.root));
-        }
-        if roots.is_empty() {
-            return Ok(Vec::new());
-        }
-        let live = self.log.live_tasks().await?;
-        let mut found = Vec::new();
-        for root in &roots {
-            let tree = self.log.sessions(Some(root)).await?;
-            let parents: HashMap<&SessionId, Option<&SessionId>> =
-                tree.iter().map(|session| (&session.id, session.parent.as_ref())).collect();
-            let mut wanted: BTreeSet<SessionId> = BTreeSet::new();
-            for id in touched.iter().filter(|id| parents.contains_key(id)) {
-                let mut at = Some(id);
-                while let Some(id) = at.filter(|id| wanted.insert((*id).clone())) {
-                    at = parents.get(id).copied().flatten();
-                }
-            }
-            let mut tree = self.completed(tree, &live);
-            tree.retain(|session| wanted.contains(&session.id));
-            found.extend(tree);
-        }
-        Ok(found)
-    }
-
-    /// The rows of these events of a session.
-    async fn rows_of(&self, session: &SessionId, events: &BTreeSet<i64>) -> Result<Vec<Row>> {
-        // The session can be deleted before its rows are made.
-        let Ok(record) = self.log.session(session).await else { return Ok(Vec::new()) };
-        let mut found = Vec::new();
-        for n in events {
-            found.extend(self.log.row_events(session, n - 1, n + 1, 1, false).await?);
-        }
-        self.rows(&record, &found).await
-    }
-
-    async fn rows(&self, record: &SessionView, events: &[(Recorded, Vec<Recorded>)]) -> Result<Vec<Row>> {
-        let mut tasks: HashMap<TaskId, TaskView> = HashMap::new();
-        for (event, _) in events {
-            if let Event::TaskSettled { task, .. } = &event.event {
-                tasks.insert(task.clone(), self.log.task(task).await?);
-            }
-        }
-        let context = Context { parent: record.parent.as_ref(), facts: &|task| tasks.get(task).cloned() };
-        Ok(events.iter().flat_map(|(event, about)| rows(event, about, &context)).collect())
-    }
-}
-
-/// The answer of a command as it is kept under its key, with what the command was: the same key never does two things.
-#[derive(Serialize, Deserialize)]
-struct Kept {
-    of: String,
-    answer: Value,
 }
 
 /// Tells texts apart without keeping them.

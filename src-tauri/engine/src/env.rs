@@ -1,6 +1,7 @@
 //! What the world gives: the time of day, fresh names and a count. Injected, so that tests can script them.
 
 use crate::id::{AgentId, SessionId};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -10,8 +11,11 @@ pub trait Clock: Send + Sync {
     /// Milliseconds since the Unix epoch.
     fn now_ms(&self) -> i64;
 
-    /// Milliseconds since some moment, on a clock that nobody sets and that stands still while the machine sleeps.
-    fn uptime_ms(&self) -> i64;
+    /// Milliseconds since some moment, on a clock that nobody sets and that stands still while the machine sleeps. The
+    /// same as the time of day where that has no such quirks.
+    fn uptime_ms(&self) -> i64 {
+        self.now_ms()
+    }
 }
 
 struct SystemClock {
@@ -76,4 +80,9 @@ impl Env {
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
 pub fn var(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The path that an environment variable names, in whatever bytes the system keeps it; none when it is empty.
+pub fn path(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }

@@ -35,7 +35,7 @@ pub enum Code {
     Model,
     /// The store failed.
     Store,
-    /// The session's folder is gone or cannot be read.
+    /// A folder is gone or cannot be read: the session's, or the one that holds the store.
     Gone,
     /// The input is larger than what is taken.
     TooLarge,

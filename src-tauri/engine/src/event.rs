@@ -362,6 +362,13 @@ pub enum Event {
         /// How it entered.
         route: Route,
     },
+    /// An accepted message was not read by the turn that it was meant for, which was cut short. The next turn reads it.
+    MessageDeferred {
+        /// The `n` of its `MessageAccepted`.
+        message: i64,
+        /// Why, for people.
+        reason: String,
+    },
     /// An accepted message will not be delivered.
     MessageDropped {
         /// The `n` of its `MessageAccepted`.
@@ -437,6 +444,9 @@ pub enum Event {
         end: TurnEnd,
         /// Why, for people; none for a plain completion.
         detail: Option<String>,
+        /// The step that it was at; none before its first.
+        #[serde(default)]
+        step: Option<u32>,
         /// How long the turns of its tree had run by then, in milliseconds; none when a crash ended it.
         #[serde(default)]
         worked_ms: Option<i64>,
@@ -532,6 +542,7 @@ impl Event {
             Self::Seeded { .. } => "seeded",
             Self::MessageAccepted { .. } => "message_accepted",
             Self::MessageAdmitted { .. } => "message_admitted",
+            Self::MessageDeferred { .. } => "message_deferred",
             Self::MessageDropped { .. } => "message_dropped",
             Self::TurnStarted { .. } => "turn_started",
             Self::StepStarted { .. } => "step_started",
@@ -591,7 +602,9 @@ impl Event {
     /// event changes: a call's result, a message's receipt, a notice that was told.
     pub fn about(&self) -> Option<i64> {
         match self {
-            Self::MessageAdmitted { message, .. } | Self::MessageDropped { message, .. } => Some(*message),
+            Self::MessageAdmitted { message, .. }
+            | Self::MessageDeferred { message, .. }
+            | Self::MessageDropped { message, .. } => Some(*message),
             Self::NoticeAdmitted { settled, .. } => Some(*settled),
             Self::ToolFinished { answer, .. } => Some(*answer),
             _ => None,

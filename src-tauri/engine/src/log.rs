@@ -5,18 +5,21 @@
 
 mod append;
 mod fault;
+pub mod held;
 mod ledger;
 mod open;
 mod project;
 mod read;
 mod writer;
 
+use crate::config::bounds::KEPT_ANSWERS;
 use crate::env::Env;
 use crate::error::{Code, Error, Result};
 use crate::event::{Block, Event, Recorded, TreeLimits};
 use crate::id::{CallId, SessionId, TaskId};
 use crate::view::{SessionView, TaskView, Tokens};
 use fault::Fault;
+use held::Held;
 use read::Readers;
 use rusqlite::{Connection, OptionalExtension};
 use serde_json::Value;
@@ -24,6 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use tokio::sync::{oneshot, watch};
+use tokio_util::sync::CancellationToken;
 use writer::{Order, Writer, Writing};
 
 /// The store, open. Clones share it. When the last one is dropped, what was sent is still written.
@@ -35,11 +39,14 @@ pub struct Log {
 struct Shared {
     id: String,
     path: PathBuf,
+    found: Option<String>,
     orders: mpsc::Sender<Order>,
     seq: watch::Receiver<i64>,
     readers: Arc<Readers>,
     /// Why the last write failed, for people; none when it did not.
     trouble: watch::Sender<Option<String>>,
+    /// Fires when the store is not at its path any more.
+    lost: CancellationToken,
 }
 
 /// Events for one session, to be appended together.
@@ -102,20 +109,42 @@ impl Log {
     /// newer version made, a folder that cannot be written and a file that is damaged, each with what to do, and
     /// leaves it untouched.
     pub fn open(dir: &Path, env: &Env) -> Result<Self> {
+        Self::open_with(dir, env, Held::default())
+    }
+
+    /// The same, and these files count as parts of it: when one of them is not at its path any more, the store takes no
+    /// writes, as when its own file is not.
+    pub fn open_with(dir: &Path, env: &Env, mut held: Held) -> Result<Self> {
         let path = dir.join(Self::FILE);
-        let (sql, id) = open::writer(&path, &env.new_session().0)?;
+        let open::Opened { sql, id, found } = open::writer(&path, &env.new_session().0)?;
         let last = writer::last_seq(&sql).map_err(|error| Fault::Sql(error).told(&path))?;
         let (orders, received) = mpsc::channel();
         let (published, seq) = watch::channel(last);
         let gate = writer::Gate::default();
-        let writer =
-            Writer { sql, path: path.clone(), env: env.clone(), orders: received, seq: published, gate: gate.clone() };
+        held.add(&path, &std::fs::metadata(&path).map_err(|error| fault::refused(&path, error))?);
+        let (trouble, lost) = (watch::Sender::new(None), CancellationToken::new());
+        let writer = Writer {
+            sql,
+            path: path.clone(),
+            env: env.clone(),
+            orders: received,
+            seq: published,
+            gate: gate.clone(),
+            held: held.clone(),
+            trouble: trouble.clone(),
+            lost: lost.clone(),
+        };
         thread::Builder::new()
             .name("coppice-log".to_owned())
             .spawn(move || writer.serve())
             .map_err(|error| Error::new(Code::Store, "The store's writer could not be started.").because(error))?;
-        let readers = Arc::new(Readers::new(path.clone(), gate));
-        Ok(Self { shared: Arc::new(Shared { id, path, orders, seq, readers, trouble: watch::Sender::new(None) }) })
+        let readers = Arc::new(Readers::new(path.clone(), gate, held));
+        Ok(Self { shared: Arc::new(Shared { id, path, found, orders, seq, readers, trouble, lost }) })
+    }
+
+    /// What people must know of how the store was found; none when all was well.
+    pub fn found(&self) -> Option<&str> {
+        self.shared.found.as_deref()
     }
 
     /// The store's id: random, made once, the same for as long as the store lives.
@@ -154,6 +183,12 @@ impl Log {
         self.submit(move |writing| append::checkpoint(writing, &session, step, &blocks)).await
     }
 
+    /// What the write with this client-minted key appended; nothing when there was none.
+    pub async fn written(&self, key: &str) -> Result<Vec<Recorded>> {
+        let key = key.to_owned();
+        self.ask(move |sql| Ok(append::written_under(sql, &key)?.unwrap_or_default())).await
+    }
+
     /// The answer that was kept for a client-minted command key.
     pub async fn answer(&self, key: &str) -> Result<Option<Value>> {
         let key = key.to_owned();
@@ -167,7 +202,7 @@ impl Log {
         .await
     }
 
-    /// Keeps the answer of a command under its client-minted key.
+    /// Keeps the answer of a command under its client-minted key, and the last [`KEPT_ANSWERS`] in all.
     pub async fn keep_answer(&self, key: &str, answer: Value) -> Result<()> {
         let (key, answer) = (key.to_owned(), answer.to_string());
         self.submit(move |writing| {
@@ -175,6 +210,10 @@ impl Log {
                 .sql
                 .prepare_cached("INSERT OR IGNORE INTO command (key, answer) VALUES (?1, ?2)")?
                 .execute([&key, &answer])?;
+            writing
+                .sql
+                .prepare_cached("DELETE FROM command WHERE rowid <= (SELECT max(rowid) FROM command) - ?1")?
+                .execute([KEPT_ANSWERS])?;
             Ok(())
         })
         .await
@@ -194,6 +233,17 @@ impl Log {
     /// Why nothing can be written now, in words for people; none while all is well.
     pub fn trouble(&self) -> watch::Receiver<Option<String>> {
         self.shared.trouble.subscribe()
+    }
+
+    /// Fires when the store is not at its path any more: from then on every write is refused with what
+    /// [`Log::check_held`] says.
+    pub fn lost(&self) -> &CancellationToken {
+        &self.shared.lost
+    }
+
+    /// `gone` when the store was seen not to be at its path any more.
+    pub fn check_held(&self) -> Result<()> {
+        if self.shared.lost.is_cancelled() { Err(fault::lost(&self.shared.path)) } else { Ok(()) }
     }
 
     /// Events of all sessions after `seq`, oldest first, at most `limit`.
@@ -261,6 +311,17 @@ impl Log {
     pub async fn task_output(&self, id: &TaskId) -> Result<Option<String>> {
         let id = id.clone();
         self.ask(move |sql| read::task_output(sql, &id)).await
+    }
+
+    /// The sessions of the tree of a session, all tasks that have not ended, and the notices that it is
+    /// owed, all of one moment.
+    pub async fn standing(&self, id: &SessionId) -> Result<(Vec<SessionView>, Vec<TaskView>, Vec<OwedNotice>)> {
+        let id = id.clone();
+        self.ask(move |sql| {
+            let root = read::one_session(sql, &id)?.root;
+            Ok((read::sessions(sql, Some(&root))?, read::live_tasks(sql)?, read::owed(sql, &id)?))
+        })
+        .await
     }
 
     /// The notices that this owner is still to be told, oldest first.
@@ -332,6 +393,8 @@ impl Log {
     /// What a write came to; whether the store takes writes is noted by the way.
     fn told<T>(&self, done: Result<T>) -> Result<T> {
         let trouble = match &done {
+            // The last word: the writer has noted it.
+            _ if self.shared.lost.is_cancelled() => return done,
             Err(error) if error.code() == Code::Store => Some(error.message().to_owned()),
             // A write that was refused for what it says has told nothing about the store.
             Err(_) => return done,

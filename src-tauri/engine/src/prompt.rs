@@ -8,8 +8,9 @@ use crate::view::TaskView;
 /// line of its own that looks like the runtime's.
 const MAX_LABEL: usize = 200;
 
-/// The instructions of a session. `tools` are the names that it is given, `persona` comes first when there is one.
-pub fn system(cwd: &str, depth: u32, tools: &[&str], persona: Option<&str>) -> String {
+/// The instructions of a session. `tools` are the names that it is given, `delegates` is whether one of them gives work
+/// to a child, `persona` comes first when there is one.
+pub fn system(cwd: &str, depth: u32, tools: &[&str], delegates: bool, persona: Option<&str>) -> String {
     let has = |name: &str| tools.contains(&name);
     let mut parts: Vec<String> = Vec::new();
     parts.extend(persona.map(str::to_owned));
@@ -33,7 +34,7 @@ pub fn system(cwd: &str, depth: u32, tools: &[&str], persona: Option<&str>) -> S
                 .to_owned(),
         );
     }
-    if tools.iter().any(|name| name.starts_with("subagent")) {
+    if delegates {
         parts.push(
             "Delegate work that is independent and can be described completely: the tool says what a child knows beside \
              the prompt that you give it."

@@ -5,6 +5,7 @@
 //! once, together with the notice that it owes; what comes later is ignored.
 
 use crate::config::Limits;
+use crate::config::bounds::{KEPT_CURSORS, MAX_WAIT};
 use crate::error::{Code, Error, Result};
 use crate::event::{Event, Party, TaskStatus};
 use crate::id::{AgentId, CallId, Owner, SessionId, TaskId};
@@ -15,7 +16,7 @@ use crate::text::cut;
 use crate::view::TaskView;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -23,10 +24,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// The longest that a wait may take.
-pub const MAX_WAIT: Duration = Duration::from_secs(600);
-/// How long a wait takes when nothing is said.
-pub const DEFAULT_WAIT: Duration = Duration::from_secs(30);
 /// How long after the polite and the forced stop a producer may take to settle, before it counts as not stopped.
 const CANCEL_MARGIN: Duration = Duration::from_secs(10);
 
@@ -43,6 +40,8 @@ struct Inner {
     begun: watch::Sender<u64>,
 }
 
+/// The detail of a task that was cut off by a quit.
+const CLOSED: &str = "Coppice was closed while it ran";
 /// The detail of a task that could not be stopped.
 pub const DID_NOT_STOP: &str = "did not stop";
 /// How long a stop waits for a task that has just been started to be known.
@@ -52,7 +51,32 @@ const BEGIN: Duration = Duration::from_secs(5);
 struct State {
     owners: HashMap<AgentId, Attached>,
     live: HashMap<TaskId, Arc<Live>>,
-    cursors: HashMap<TaskId, u64>,
+    cursors: Cursors,
+}
+
+/// How far the owners of tasks have read. The oldest are forgotten; their tasks are read from the start again.
+#[derive(Default)]
+struct Cursors {
+    at: HashMap<TaskId, u64>,
+    order: VecDeque<TaskId>,
+}
+
+impl Cursors {
+    fn get(&self, task: &TaskId) -> u64 {
+        self.at.get(task).copied().unwrap_or(0)
+    }
+
+    fn set(&mut self, task: &TaskId, next: u64) {
+        if self.at.insert(task.clone(), next).is_some() {
+            return;
+        }
+        self.order.push_back(task.clone());
+        if self.order.len() > KEPT_CURSORS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.at.remove(&oldest);
+        }
+    }
 }
 
 struct Attached {
@@ -195,6 +219,17 @@ impl Tasks {
         self.state().owners.insert(owner.agent, attached);
     }
 
+    /// Takes back what [`Tasks::attach`] gave, from an agent that owns no task.
+    pub fn detach(&self, owner: &Owner) {
+        self.state().owners.remove(&owner.agent);
+    }
+
+    /// How many agents can own tasks now.
+    #[cfg(test)]
+    pub(crate) fn owners(&self) -> usize {
+        self.state().owners.len()
+    }
+
     /// Starts a task. `starter` runs exactly once, after everything that can fail; it must only begin the work. A
     /// caller that goes away while this runs changes nothing: the start is carried through.
     pub async fn start(&self, spec: Spec, starter: impl FnOnce(Start) -> Job + Send + 'static) -> Result<TaskId> {
@@ -325,7 +360,7 @@ impl Tasks {
         };
         let detail = match cause {
             Some(Cause::OwnerEnded) if stopped => Some("the agent that started it ended".to_owned()),
-            Some(Cause::Quit) if stopped => Some("Coppice was closed while it ran".to_owned()),
+            Some(Cause::Quit) if stopped => Some(CLOSED.to_owned()),
             Some(Cause::Asked(_)) if stopped => None,
             _ => end.detail,
         };
@@ -438,10 +473,10 @@ impl Tasks {
             let shown = cut(&text, limit).to_owned();
             return Ok(Reading { left: (text.len() - shown.len()) as u64, dropped: 0, text: shown, task });
         };
-        let from = self.state().cursors.get(id).copied().unwrap_or(0);
+        let from = self.state().cursors.get(id);
         // A byte that is not UTF-8 is read as a character of three.
         let slice = Scope::blocking(move || output.read(from, limit / 3)).await?;
-        self.state().cursors.insert(id.clone(), slice.next);
+        self.state().cursors.set(id, slice.next);
         Ok(Reading { left: slice.size.saturating_sub(slice.next), dropped: slice.dropped, text: slice.text, task })
     }
 
@@ -482,7 +517,7 @@ impl Tasks {
             // The settlement has a deadline of its own, and the sender lives as long as this wait.
             drop(settled.wait_for(|settled| *settled).await);
         }
-        self.state().owners.remove(&owner.agent);
+        self.detach(owner);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -505,6 +540,11 @@ impl Drop for Place {
 }
 
 impl End {
+    /// Coppice is closing, so the work could not begin.
+    pub fn interrupted() -> Self {
+        Self { status: TaskStatus::Interrupted, detail: Some(CLOSED.to_owned()), output: None }
+    }
+
     /// The work failed.
     pub fn failed(detail: impl Into<String>) -> Self {
         Self { status: TaskStatus::Failed, detail: Some(detail.into()), output: None }
@@ -514,4 +554,21 @@ impl End {
 /// A panic while the lock was held leaves plain data behind: every critical section here only moves values.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_far_was_read_is_remembered_of_a_bounded_number_of_tasks() {
+        let mut cursors = Cursors::default();
+        let task = |n: usize| TaskId(format!("bash-{n}"));
+        for n in 0..=KEPT_CURSORS {
+            cursors.set(&task(n), 7);
+            cursors.set(&task(n), 8);
+        }
+        assert_eq!((cursors.at.len(), cursors.order.len()), (KEPT_CURSORS, KEPT_CURSORS));
+        assert_eq!([0, 1, KEPT_CURSORS].map(|n| cursors.get(&task(n))), [0, 8, 8]);
+    }
 }

@@ -1,5 +1,6 @@
 //! The seam to tools: what the model may ask the engine to do.
 
+pub use crate::config::bounds::MAX_RESULT;
 use crate::env::Env;
 use crate::event::{Event, Mode};
 use crate::id::{CallId, Owner};
@@ -27,6 +28,11 @@ pub trait Tool: Send + Sync {
     /// How the model sees it.
     fn spec(&self) -> ToolSpec;
 
+    /// What it is for.
+    fn kind(&self) -> Kind {
+        Kind::Work
+    }
+
     /// Whether this call only starts a background task. Such calls of one reply begin one after another, each when the
     /// one before has its number, so that tasks are numbered in the order in which the model asked for them.
     fn starts_task(&self, args: &Value) -> bool {
@@ -36,6 +42,17 @@ pub trait Tool: Send + Sync {
 
     /// Does what was asked. A refusal or failure is an [`Outcome`] with `ok: false`, in words the model can act on.
     async fn run(&self, call: &Call, args: Value) -> Outcome;
+}
+
+/// What a tool is for, whatever the configuration calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It does a piece of work.
+    Work,
+    /// It gives a piece of work to a child.
+    Delegation,
+    /// It speaks to children that are there.
+    Children,
 }
 
 /// The circumstances of one call.
@@ -78,8 +95,8 @@ pub struct Outcome {
     pub events: Vec<Event>,
 }
 
-/// The most bytes of text that a tool gives the model at once. What is left out is announced, with the way to read it.
-pub const MAX_RESULT: usize = 32 * 1024;
+/// What stands where a failure was cut.
+const CUT: &str = "… [cut: too long]";
 
 impl Outcome {
     /// It did what was asked.
@@ -87,9 +104,15 @@ impl Outcome {
         Self { ok: true, text: text.into(), detail: Value::Null, events: Vec::new() }
     }
 
-    /// It did not; `text` says why and what to do.
+    /// It did not; `text` says why and what to do. It may repeat what the model wrote, which can have any size, and is
+    /// cut where it would be too long.
     pub fn fail(text: impl Into<String>) -> Self {
-        Self { ok: false, text: text.into(), detail: Value::Null, events: Vec::new() }
+        let mut text = text.into();
+        if text.len() > MAX_RESULT {
+            text.truncate(text.floor_char_boundary(MAX_RESULT - CUT.len()));
+            text.push_str(CUT);
+        }
+        Self { ok: false, text, detail: Value::Null, events: Vec::new() }
     }
 
     /// The same with facts for the window.

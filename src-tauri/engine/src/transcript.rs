@@ -14,6 +14,8 @@ pub struct Transcript {
     waiting: BTreeMap<i64, Waiting>,
     live_tasks: BTreeMap<TaskId, ()>,
     open_turn: Option<u32>,
+    /// The step that the open turn is at.
+    open_step: Option<u32>,
     turns: u32,
     steps: u32,
     last_n: i64,
@@ -79,8 +81,12 @@ impl Transcript {
             Event::TurnStarted { turn, .. } => {
                 self.turns = *turn;
                 self.open_turn = Some(*turn);
+                self.open_step = None;
             }
-            Event::StepStarted { step, .. } => self.steps = *step,
+            Event::StepStarted { step, .. } => {
+                self.steps = *step;
+                self.open_step = Some(*step);
+            }
             Event::Answered { blocks, .. } if !blocks.is_empty() => {
                 self.items.push(Item::Answer { n: recorded.n, blocks: blocks.clone(), results: HashMap::new() });
             }
@@ -107,6 +113,7 @@ impl Transcript {
                 self.live_tasks.remove(task);
             }
             Event::Answered { .. }
+            | Event::MessageDeferred { .. }
             | Event::Described(_)
             | Event::Seeded { .. }
             | Event::Limited { .. }
@@ -182,10 +189,13 @@ impl Transcript {
             if let Some((step, blocks)) = partial {
                 events.extend(cut_off(step, blocks));
             }
+            events.extend(self.deferred("Coppice ended before it was read"));
+            let detail = Some("can resume".to_owned());
             events.push(Event::TurnEnded {
                 turn,
                 end: TurnEnd::Interrupted,
-                detail: Some("can resume".to_owned()),
+                detail,
+                step: self.open_step,
                 worked_ms: None,
             });
         }
@@ -205,6 +215,12 @@ impl Transcript {
     /// Messages that were accepted and not yet read, oldest first.
     pub fn waiting(&self) -> impl Iterator<Item = &Waiting> {
         self.waiting.values()
+    }
+
+    /// What is said of the messages that wait, when the turn that was to read them is cut short.
+    pub fn deferred(&self, reason: &str) -> Vec<Event> {
+        let deferred = |waiting: &Waiting| Event::MessageDeferred { message: waiting.n, reason: reason.to_owned() };
+        self.waiting.values().map(deferred).collect()
     }
 
     /// The turn that is open.

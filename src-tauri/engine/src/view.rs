@@ -166,6 +166,11 @@ pub enum MessageReceipt {
         /// By this way.
         route: Route,
     },
+    /// Durable, and not read yet: the turn that was to read it was cut short. The next turn reads it.
+    Deferred {
+        /// Why.
+        reason: String,
+    },
     /// It was not delivered.
     NotDelivered {
         /// Why.

@@ -182,6 +182,9 @@ fn an_impossible_model_is_named_with_its_line() {
             "[models.a]\nprotocol = \"gemini\"\nmodel = \"m\"\npace = 1\n",
             "[models.a]\nprotocol = \"rehearsal\"\npace = -0.5\n",
             "[models.a]\nprotocol = \"rehearsal\"\npace = nan\n",
+            "[models.a]\nprotocol = \"rehearsal\"\npace = inf\n",
+            "[models.a]\nprotocol = \"rehearsal\"\npace = 1e300\n",
+            "[models.a]\nprotocol = \"rehearsal\"\npace = 100.5\n",
             "[models.a]\nprotocol = \"rehearsal\"\nbase_url = \"http://localhost\"\n",
             "[models.rehearsal]\nprotocol = \"gemini\"\nmodel = \"m\"\n",
             "[models.a]\nprotocol = \"gemini\"\nmodel = \"m\"\ncontext = 0\n",
@@ -194,8 +197,11 @@ fn an_impossible_model_is_named_with_its_line() {
             line 4: `base_url` has to be an address like "http://127.0.0.1:8080/v1".
             line 4: `script` is for the rehearsal only; remove it, or set protocol = "rehearsal".
             line 4: `pace` is for the rehearsal only; remove it, or set protocol = "rehearsal".
-            line 3: `pace` is a factor of 0 or more.
-            line 3: `pace` is a factor of 0 or more.
+            line 3: `pace` is a factor from 0 to 100.
+            line 3: `pace` is a factor from 0 to 100.
+            line 3: `pace` is a factor from 0 to 100.
+            line 3: `pace` is a factor from 0 to 100.
+            line 3: `pace` is a factor from 0 to 100.
             line 3: the rehearsal speaks to no server, so `base_url` means nothing for it; remove it.
             line 2: the name `rehearsal` belongs to the built-in model; call this one something else.
             line 4: a context of 0 tokens holds nothing; give its size or leave it out.

@@ -148,17 +148,23 @@ async fn deleting_a_branch_ends_what_its_commands_have_left() {
 async fn a_message_sent_around_the_end_of_a_turn_is_read_exactly_once_or_refused() {
     let lab = Lab::new().await;
     lab.script("root", vec![vec![delegate("one", "work")], vec![say("started")]]);
+    // The turn that the first round wakes goes on until its message is in.
+    lab.script("one", vec![vec![say("done")], vec![gate("steer"), say("done")]]);
     let root = lab.prompted("go").await;
     lab.rest(&root).await;
     let child = lab.child("one").await.id;
     let (mut steered, mut started, mut refused) = (0, 0, 0);
     for round in 0..60 {
         let wake = lab.engine.send(&child, format!("wake {round}"), None, &key()).await.unwrap();
+        if round == 0 {
+            lab.reached("steer").await;
+        }
         for _ in 0..round * 3 {
             tokio::task::yield_now().await;
         }
         let text = format!("message <{round}>");
         let sent = lab.engine.send(&child, text.clone(), None, &key()).await;
+        lab.open_gate("steer");
         lab.rest(&root).await;
         let last = lab.requests(&child).pop().unwrap();
         let read = user_texts(&last).join("\n").matches(&text).count();
@@ -179,7 +185,7 @@ async fn a_message_sent_around_the_end_of_a_turn_is_read_exactly_once_or_refused
             }
         }
     }
-    assert!(steered > 0, "no message met a running turn: {started} started, {refused} refused");
+    assert!(steered > 0, "the first message met a running turn: {started} started, {refused} refused");
     let tasks = lab.tasks().await;
     assert!(tasks.iter().all(|task| task.status == TaskStatus::Completed));
     assert_eq!(tasks.len(), 1 + 60 + started, "steered {steered}, started {started}, refused {refused}");

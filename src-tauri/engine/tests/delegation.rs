@@ -508,3 +508,25 @@ async fn a_key_that_comes_again_with_something_else_does_nothing_and_says_so() {
     lab.rest(&first).await;
     assert_eq!((lab.requests(&first).len(), lab.requests(&second).len()), (1, 0));
 }
+
+#[tokio::test]
+async fn a_delegation_tool_is_known_by_what_it_does_and_not_by_its_name() {
+    let mut config = coppice_engine::config::Config::default();
+    let instance = config.subagents.remove("subagent").unwrap();
+    config.subagents.insert("scout".to_owned(), instance);
+    config.limits.depth = 1;
+    let lab = Lab::with(config).await;
+    let scout = call("scout", json!({ "description": "one", "prompt": "work" }));
+    lab.script("root", vec![vec![scout], vec![say("done")]]);
+    let root = lab.prompted("go").await;
+    lab.rest(&root).await;
+    let asked = lab.requests(&root).remove(0);
+    assert!(asked.system.contains("Delegate work that is independent"), "{}", asked.system);
+    let below = lab.requests(&lab.child("one").await.id).remove(0);
+    let offered: Vec<&str> = below.tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert!(!offered.contains(&"scout") && !offered.contains(&"send_message"), "{offered:?}");
+    let rows = lab.engine.page(&root, None, None, 100).await.unwrap().rows;
+    let delegations =
+        rows.iter().filter(|row| matches!(row.body, coppice_engine::view::RowBody::Delegation(_))).count();
+    assert_eq!(delegations, 1, "{rows:?}");
+}

@@ -54,7 +54,7 @@ fn check_prefixes(log: &[Recorded]) {
         let begun = events.iter().filter(|recorded| matches!(recorded.event, Event::TurnStarted { .. })).count();
         let ended = events.iter().filter(|recorded| matches!(recorded.event, Event::TurnEnded { .. })).count();
         assert_eq!(begun, ended, "every turn ends once");
-        let context = Context { parent: None, facts: &|_| None };
+        let context = Context { parent: None, delegates: &|_| false, facts: &|_| None };
         for recorded in &events {
             let made = rows(recorded, &[], &context);
             assert!(made.is_empty() || gives_rows(recorded.event.kind()), "{recorded:?}");

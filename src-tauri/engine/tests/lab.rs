@@ -193,6 +193,11 @@ impl Lab {
     /// Closes the engine in order and opens it again.
     pub async fn restart(&mut self) {
         self.engine.shutdown(PATIENCE).await.unwrap();
+        self.reopen().await;
+    }
+
+    /// Opens the engine again after it was closed.
+    pub async fn reopen(&mut self) {
         self.engine = open(&self.data(), self.config.clone(), &self.model, &self.clock).await;
     }
 

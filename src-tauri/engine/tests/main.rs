@@ -2,8 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
+mod adversity;
 mod bash;
+mod bounds;
 mod budget;
+mod children;
 mod config;
 mod control;
 mod delegation;
@@ -12,10 +15,13 @@ mod files;
 mod folds;
 mod fork;
 mod lab;
+mod notices;
 mod openai;
 mod output;
 mod process;
+mod quit;
 mod rehearsal;
 mod rows;
 mod search;
 mod store;
+mod taken;

@@ -4,6 +4,7 @@ use crate::openai::Ear;
 use coppice_engine::event::{Block, Stop, Usage};
 use coppice_engine::llm::rehearsal::{Rehearsal, Script};
 use coppice_engine::llm::{Delta, Failure, FailureKind, Message, Model, Reply, Request, ToolSpec};
+use expect_test::expect;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -107,7 +108,9 @@ fn started(name: &str, args: &Value) -> (String, bool) {
 
 fn collected(name: &str, args: &Value) -> (String, bool) {
     assert_eq!(name, "task_output");
-    (format!("Found by {}.\nstatus: completed", args["task_id"].as_str().unwrap()), true)
+    let task = args["task_id"].as_str().unwrap();
+    let begin = "I am the rehearsal. All that follows stands in the results of my tools.";
+    (format!("{begin}\n\nFound by {task}.\n[{task}: completed]"), true)
 }
 
 fn none(name: &str, _: &Value) -> (String, bool) {
@@ -160,9 +163,9 @@ async fn the_tour_starts_three_looks_waits_for_all_and_reports_what_they_found()
     assert_eq!(asked, ["task_output {\"task_id\":\"subagent-1\"}", "task_output {\"task_id\":\"subagent-2\"}"]);
     assert_eq!(
         text,
-        "I am the rehearsal. This is what the looks found, as they told it; I have added nothing.\n\n\
-         ## What is here\n\nFound by subagent-1.\nstatus: completed\n\n\
-         ## The largest files\n\nFound by subagent-2.\nstatus: completed\n\n\
+        "I am the rehearsal. This is what the looks found; I have added nothing.\n\n\
+         ## What is here\n\nFound by subagent-1.\n\n\
+         ## The largest files\n\nFound by subagent-2.\n\n\
          ## The open ends\n\nThis look was stopped before it could report."
     );
 
@@ -170,7 +173,14 @@ async fn the_tour_starts_three_looks_waits_for_all_and_reports_what_they_found()
     root.hear(&notice(4, "completed"));
     let (asked, text) = root.turn(&model, collected).await;
     assert_eq!(asked, ["task_output {\"task_id\":\"subagent-4\"}"]);
-    assert!(text.ends_with("## Later: subagent-4\n\nFound by subagent-4.\nstatus: completed"), "{text}");
+    assert_eq!(
+        text,
+        "I am the rehearsal. This is what the looks found; I have added nothing.\n\n\
+         ## Later: subagent-4\n\nFound by subagent-4.",
+        "what was reported is not reported again"
+    );
+    root.hear(&notice(5, "was killed by the person"));
+    assert_eq!(root.turn(&model, none).await.1, "I am the rehearsal: there is nothing new to report.");
 
     root.hear("Again, please");
     assert_eq!(calls(&root.step(&model, started).await).len(), 3);
@@ -201,15 +211,16 @@ async fn the_tour_reports_at_once_what_cannot_be_started_or_runs_in_the_foregrou
 }
 
 fn real(name: &str, args: &Value) -> (String, bool) {
+    let shell = |output: &str| format!("{output}\n[exit 0 in 0.1 s]");
     let text = match (name, args["pattern"].as_str(), args["path"].as_str()) {
-        ("glob", ..) => "Cargo.toml\nREADME.md\nsrc/lib.rs".to_owned(),
-        ("grep", Some("TODO|FIXME|XXX"), _) => "src/lib.rs:12: // TODO wake up".to_owned(),
-        ("grep", Some(pattern), _) => format!("src/lib.rs:7: {pattern} is here"),
-        ("read_file", _, Some(path)) => format!("text of {path}"),
+        ("glob", ..) => "Cargo.toml\nREADME.md\nsrc/lib.rs\n".to_owned(),
+        ("grep", Some(r"\b(TODO|FIXME|XXX)\b"), _) => "src/lib.rs:12: // TODO wake up\n".to_owned(),
+        ("grep", Some(pattern), _) => format!("src/lib.rs:7: {pattern} is here\n"),
+        ("read_file", _, Some(path)) => format!("1\ttext of {path}\n"),
         ("bash", ..) if args["command"].as_str().unwrap().contains("wc -c") => {
-            "  900 ./big.bin\n  700 ./Cargo.toml".to_owned()
+            shell("  900 ./big.bin\n  700 ./Cargo.toml")
         }
-        ("bash", ..) => format!("output of {}", args["command"].as_str().unwrap()),
+        ("bash", ..) => shell(&format!("output of {}", args["command"].as_str().unwrap().lines().next().unwrap())),
         _ => panic!("{name} {args}"),
     };
     (text, true)
@@ -251,10 +262,73 @@ async fn a_look_without_its_tools_or_leave_says_so() {
     child.request.tools.retain(|tool| tool.name != "bash");
     let (calls, _) = child.turn(&model, real).await;
     assert!(!calls.is_empty() && calls.iter().all(|call| !call.starts_with("bash")), "{calls:?}");
-    child.request.tools.clear();
+    let mut child = Session::new("The largest files", 1, "Look.");
+    child.request.tools.retain(|tool| tool.name != "bash");
+    let (calls, text) = child.turn(&model, real).await;
+    assert_eq!(calls, [r#"glob {"pattern":"**/*"}"#], "none is called the largest that was not measured");
+    assert!(text.contains("I was given no `bash`, so what needs it is left out."), "{text}");
     let mut child = Session::new("The largest files", 1, "Look.");
     let (_, text) = child.turn(&model, |_, _| ("Denied by the person.".to_owned(), false)).await;
-    assert!(text.contains("**How many files**: this did not work: Denied by the person."), "{text}");
+    assert!(text.contains("**Files in all**: this did not work: Denied by the person."), "{text}");
+}
+
+#[tokio::test]
+async fn what_a_tool_says_about_its_answer_is_not_counted_as_found() {
+    let empty = |name: &str, args: &Value| match (name, args["command"].as_str()) {
+        ("glob", _) => {
+            ("Nothing in this folder matches *\n(To look in all folders below, put **/ before it.)\n".into(), true)
+        }
+        ("grep", _) => ("No line in this folder matches x\n(3 files or folders could not be read.)\n".into(), true),
+        (_, Some(git)) if git.starts_with("git") => ("fatal: not a git repository\n[exit 128 in 0.0 s]".into(), false),
+        (_, Some(count)) if count.ends_with("wc -l") => ("0\n[exit 0 in 0.0 s]".into(), true),
+        _ => ("(no output)\n[exit 0 in 0.0 s]".to_owned(), true),
+    };
+    let model = Rehearsal::tour(0.0);
+    let mut told = String::new();
+    for label in ["What is here", "The largest files", "The open ends"] {
+        told.push_str(&format!("{}\n\n", Session::new(label, 1, "Look.").turn(&model, empty).await.1));
+    }
+    expect![[r#"
+        I am the rehearsal. All that follows stands in the results of my tools.
+
+        **At the top**: nothing.
+
+        **Files by kind**: nothing.
+
+        **Files by folder**: nothing.
+
+        All 3 steps are done.
+
+        I am the rehearsal. All that follows stands in the results of my tools.
+
+        **Files in all** (1 line)
+
+            0
+
+        **The largest, in bytes**: nothing.
+
+        **Changed last, at the top**: nothing.
+
+        All 3 steps are done.
+
+        I am the rehearsal. All that follows stands in the results of my tools.
+
+        **TODO, FIXME and XXX**: nothing.
+
+        (3 files or folders could not be read.)
+
+        **Not committed**: this did not work: fatal: not a git repository
+
+        **Names with "test"**: nothing.
+
+        **Said to be unfinished**: nothing.
+
+        (3 files or folders could not be read.)
+
+        All 4 steps are done.
+
+    "#]]
+    .assert_eq(&told);
 }
 
 #[tokio::test]
@@ -266,21 +340,26 @@ async fn a_message_to_a_look_changes_what_it_does_next() {
     child.hear("stop after this");
     let (calls, text) = child.turn(&model, real).await;
     assert_eq!(calls, Vec::<String>::new());
-    assert!(text.contains("You asked me to stop") && text.contains("1 of "), "{text}");
+    assert!(text.contains("You asked me to stop"), "{text}");
+    assert!(text.ends_with("\n1 of 4 steps are done. Say `go on` for the rest."), "{text}");
 
     // It answers when it is resumed, and goes on only when it is asked to.
     child.hear("look for \"fn main\"");
     let (calls, text) = child.turn(&model, real).await;
     assert_eq!(calls, ["grep {\"pattern\":\"fn main\"}"]);
     assert!(text.contains("You asked for it: **`fn main`** (1 line)\n\n    src/lib.rs:7: fn main is here"), "{text}");
-    assert!(text.contains("My earlier report stands."), "{text}");
+    let rest = "\nMy earlier report stands.\n1 of 4 steps are done. Say `go on` for the rest.";
+    assert!(text.ends_with(rest), "{text}");
     child.hear("look for \"fn main\"");
     let (calls, _) = child.turn(&model, real).await;
     assert_eq!(calls, ["grep {\"pattern\":\"fn main\"}"], "it looks anew");
     child.hear("go on");
     let (calls, text) = child.turn(&model, real).await;
     assert!(calls.len() >= 3 && !calls[0].starts_with("glob"), "{calls:?}");
-    assert!(text.contains("text of README.md"), "{text}");
+    assert!(text.contains("text of README.md") && text.ends_with("\nAll 4 steps are done."), "{text}");
+    child.hear("look for \"fn main\"");
+    let (_, text) = child.turn(&model, real).await;
+    assert!(text.ends_with("\nMy earlier report stands."), "nothing is left to go on with: {text}");
 
     // A path takes precedence over what was planned, and what was planned is done all the same.
     let mut child = Session::new("The open ends", 1, "Look.");
@@ -426,18 +505,27 @@ async fn a_script_that_cannot_be_played_is_refused_with_the_place() {
         ),
         (
             "{\"sessions\": {\n\"root\": {\"steps\": [[{\"say\": 7}]]}}}",
-            "invalid type: integer `7`, expected a string at line 2",
+            "line 2, column 29: invalid type: integer `7`, expected a string.",
         ),
-        ("{\"sessions\": {\n\"root\": {\"step\": []}}}", "unknown field `step`, expected `steps` at line 2"),
+        ("{\"sessions\": {\n\"root\": {\"step\": []}}}", "line 2, column 15: unknown field `step`, expected `steps`."),
         ("{\"sessions\": {}, \n\"x\": 1}", "unknown field `x`"),
         ("", "EOF"),
+        (
+            "{\"sessions\": {\"*\": {\"steps\": [[{\"wait_ms\": 3600001}]]}}}",
+            "line 1, column 50: `wait_ms` is from 0 to 3600000, not 3600001.",
+        ),
+        (
+            "{\"sessions\": {\"*\": {\"steps\": [[{\"usage\": {\"input\": -1, \"output\": 1}}]]}}}",
+            "invalid value: integer `-1`",
+        ),
     ] {
         let error = Script::parse(&format!("{script}\n")).unwrap_err();
         assert!(error.contains(want) && error.contains("line"), "{error}");
         let message = format!("```rehearsal\n{script}\n```");
         let failure =
             Rehearsal::tour(0.0).ask(&Session::new("t", 0, &message).request, &Ear::default()).await.unwrap_err();
-        assert_eq!(failure, Failure::new(FailureKind::Rejected, format!("The rehearsal cannot play: {error}")));
+        let told = format!("The rehearsal cannot play the script, {error}");
+        assert_eq!(failure, Failure::new(FailureKind::Rejected, told));
     }
     let script =
         Script::parse(r#"{"sessions": {"*": {"steps": [[{"say": "{{task:2}}"}], [{"say_result": {"of": -1}}]]}}}"#);

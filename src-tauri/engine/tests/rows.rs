@@ -36,7 +36,7 @@ fn task(id: &TaskId) -> Option<TaskView> {
 
 /// The rows of every event of a log, each with those that complete it.
 fn fold(log: &[Recorded], parent: Option<&SessionId>) -> Vec<Vec<Row>> {
-    let context = Context { parent, facts: &task };
+    let context = Context { parent, delegates: &|tool| tool.starts_with("subagent"), facts: &task };
     let about =
         |event: &Recorded| log.iter().filter(|other| other.event.about() == Some(event.n)).cloned().collect::<Vec<_>>();
     log.iter().map(|event| rows(event, &about(event), &context)).collect()
@@ -84,7 +84,7 @@ fn finished(call: &str, answer: i64, text: &str) -> Event {
 }
 
 fn ended(end: TurnEnd, detail: Option<&str>) -> Event {
-    Event::TurnEnded { turn: 1, end, detail: detail.map(str::to_owned), worked_ms: None }
+    Event::TurnEnded { turn: 1, end, detail: detail.map(str::to_owned), step: Some(3), worked_ms: None }
 }
 
 fn unknown(kind: &str) -> Event {
@@ -137,6 +137,7 @@ fn samples() -> Vec<Event> {
         Event::TaskStopping { task: "subagent-1".into(), by: Party::Owner, reason: None },
         settled(),
         message(Party::Person),
+        Event::MessageDeferred { message: 14, reason: "the turn was stopped".to_owned() },
         Event::MessageDropped { message: 14, reason: "it was stopped".to_owned() },
         Event::NoticeAdmitted { task: "subagent-1".into(), settled: 13, step: 2, text: "t".to_owned() },
         Event::TaskLearned { task: "subagent-1".into() },
@@ -157,6 +158,7 @@ fn is_in_samples(event: &Event) -> bool {
         | Event::Described(_)
         | Event::MessageAccepted { .. }
         | Event::MessageAdmitted { .. }
+        | Event::MessageDeferred { .. }
         | Event::MessageDropped { .. }
         | Event::TurnStarted { .. }
         | Event::StepStarted { .. }

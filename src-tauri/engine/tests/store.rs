@@ -87,7 +87,7 @@ fn finished(call: &str, answer: i64) -> Event {
 }
 
 fn ended(end: TurnEnd, detail: Option<&str>) -> Event {
-    Event::TurnEnded { turn: 1, end, detail: detail.map(str::to_owned), worked_ms: None }
+    Event::TurnEnded { step: None, turn: 1, end, detail: detail.map(str::to_owned), worked_ms: None }
 }
 
 fn started(task: &str, child: Option<&str>) -> Event {
@@ -438,4 +438,21 @@ async fn the_ledger_keeps_processes_until_they_are_struck_out() {
     log.strike("m/1").await.unwrap();
     log.strike("never noted").await.unwrap();
     assert_eq!(log.open_entries().await.unwrap(), entries[2..]);
+}
+
+#[tokio::test]
+async fn the_answers_of_the_last_commands_are_kept_and_no_more() {
+    use coppice_engine::config::bounds::KEPT_ANSWERS;
+    let dir = tempdir().unwrap();
+    let log = open(&dir);
+    let keys: Vec<String> = (0..=KEPT_ANSWERS).map(|n| n.to_string()).collect();
+    for told in join_all(keys.iter().map(|key| log.keep_answer(key, Value::from(key.as_str())))).await {
+        told.unwrap();
+    }
+    let kept: i64 =
+        Connection::open(log.path()).unwrap().query_row("SELECT count(*) FROM command", [], |row| row.get(0)).unwrap();
+    assert_eq!(kept, KEPT_ANSWERS);
+    let last = KEPT_ANSWERS.to_string();
+    let (first, newest) = (log.answer("0").await.unwrap(), log.answer(&last).await.unwrap());
+    assert_eq!((first, newest), (None, Some(Value::from(last))));
 }

@@ -12,7 +12,7 @@ use crate::host::{self, Host};
 use crate::single::{Folders, Holder};
 use crate::text;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use coppice_engine::env::Env;
+use coppice_engine::env::{self, Env};
 use coppice_engine::error::Code;
 use coppice_engine::event::Mode;
 use std::io;
@@ -41,11 +41,11 @@ pub struct Cli {
 
 #[derive(Debug, Args)]
 struct FolderArgs {
-    /// The data folder
-    #[arg(long, global = true, value_name = "DIR", env = "COPPICE_DATA")]
+    /// The data folder; without it the one that COPPICE_DATA names
+    #[arg(long, global = true, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// The configuration file
-    #[arg(long, global = true, value_name = "FILE", env = "COPPICE_CONFIG")]
+    /// The configuration file; without it the one that COPPICE_CONFIG names
+    #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
     /// What is logged to standard error
     #[arg(long, global = true, value_name = "LEVEL", default_value = "warn")]
@@ -233,9 +233,15 @@ pub struct Terminal {
 /// Reads the command line and starts the log on standard error. The error is how the process ends: usage was printed.
 pub fn parse() -> Result<Asked, ExitCode> {
     let cli = Cli::try_parse().map_err(|error| {
-        // Nothing is left to tell it to when the terminal is gone.
-        let _ = error.print();
-        ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+        // What was typed stands in it, and may have come from elsewhere.
+        let told = text::plain(&error.render().to_string());
+        let printed = if error.use_stderr() { Out::stderr() } else { Out::stdout() }.raw(&told);
+        let code = u8::try_from(error.exit_code()).unwrap_or(2);
+        match printed {
+            Err(lost) if !error.use_stderr() => unwritten(&lost),
+            // Nothing is left to tell it to when the terminal is gone.
+            _ => ExitCode::from(code),
+        }
     })?;
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
@@ -244,7 +250,7 @@ pub fn parse() -> Result<Asked, ExitCode> {
         .init();
     let folders = match folders(cli.folders) {
         Ok(folders) => folders,
-        Err(message) => return Err(said(Out::stderr().line(&text::plain(&message)), 1)),
+        Err((message, code)) => return Err(said(Out::stderr().line(&text::plain(&message)), code)),
     };
     Ok(match cli.what {
         None => Asked::Window(folders),
@@ -257,24 +263,46 @@ fn said(_: io::Result<()>, code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
-fn folders(args: FolderArgs) -> Result<Folders, String> {
+/// How it ends when its output could not be written: quietly when the reader just went away.
+fn unwritten(error: &io::Error) -> ExitCode {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return ExitCode::from(UNREAD);
+    }
+    said(Out::stderr().line(&format!("The output could not be written: {error}.")), 1)
+}
+
+/// The error is for people, with the exit code.
+fn folders(args: FolderArgs) -> Result<Folders, (String, u8)> {
     // A current folder that was deleted is told to whoever needs it; what needs none works all the same.
     let here = current();
     let cwd = match &here {
         Ok(here) => here.clone(),
         Err(error) => {
-            directories::BaseDirs::new().map(|dirs| dirs.home_dir().to_owned()).ok_or_else(|| error.clone())?
+            directories::BaseDirs::new().map(|dirs| dirs.home_dir().to_owned()).ok_or_else(|| (error.clone(), 1))?
         }
     };
     let dirs = directories::ProjectDirs::from("app", "", "coppice");
-    let config_named = args.config.is_some();
-    let named = |path: PathBuf| if path.is_absolute() { Ok(path) } else { here.as_ref().map(|here| here.join(path)) };
-    let data = args.data.map(named).transpose()?.or_else(|| dirs.as_ref().map(|dirs| dirs.data_dir().to_owned()));
+    let (data, config) =
+        (args.data.or_else(|| env::path("COPPICE_DATA")), args.config.or_else(|| env::path("COPPICE_CONFIG")));
+    let config_named = config.is_some();
+    let named = |path: PathBuf| match &here {
+        _ if path.is_absolute() => Ok(path),
+        Ok(here) => Ok(here.join(path)),
+        Err(error) => Err((error.clone(), 1)),
+    };
+    let data = data.map(named).transpose()?.or_else(|| dirs.as_ref().map(|dirs| dirs.data_dir().to_owned()));
     let config =
-        args.config.map(named).transpose()?.or_else(|| dirs.as_ref().map(|dirs| dirs.config_dir().join("config.toml")));
+        config.map(named).transpose()?.or_else(|| dirs.as_ref().map(|dirs| dirs.config_dir().join("config.toml")));
     match (data, config) {
+        // Only the file that nobody named need not exist. One that cannot be looked for is told when it is read.
+        (_, Some(config)) if config_named && matches!(config.try_exists(), Ok(false)) => {
+            Err((format!("There is no configuration {}. Nothing was started.", config.display()), 2))
+        }
         (Some(data), Some(config)) => Ok(Folders { data, config, config_named, cwd }),
-        _ => Err("There is no home folder to keep data in. Name one with --data, and a file with --config.".to_owned()),
+        _ => {
+            let message = "There is no home folder to keep data in. Name one with --data, and a file with --config.";
+            Err((message.to_owned(), 1))
+        }
     }
 }
 
@@ -289,10 +317,7 @@ impl Terminal {
     pub async fn run(self) -> ExitCode {
         match self.work().await {
             Ok(code) => ExitCode::from(code),
-            Err(Trouble::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::from(UNREAD),
-            Err(Trouble::Output(error)) => {
-                said(Out::stderr().line(&format!("The output could not be written: {error}.")), 1)
-            }
+            Err(Trouble::Output(error)) => unwritten(&error),
             Err(Trouble::Failed(failed)) => {
                 let code = if failed.code == Code::BadRequest { 2 } else { 1 };
                 said(Out::stderr().line(&text::plain(&failed.message)), code)
@@ -313,8 +338,8 @@ impl Terminal {
         };
         let mut out = Out::stdout();
         let done = match self.what {
-            What::Run(args) => run::run(&client, args, &mut out).await,
-            What::Send { session, text } => run::send(&client, ours.is_none(), &session, text, &mut out).await,
+            What::Run(args) => run::run(&client, ours.as_ref(), args, &mut out).await,
+            What::Send { session, text } => run::send(&client, ours.as_ref(), &session, text, &mut out).await,
             What::Tree { session, json } => show::tree(&client, session.as_deref(), json, &mut out).await,
             What::Show { session, json } => show::show(&client, &session, json, &mut out).await,
             What::Stop { what, id, reason, preview, json } => {
@@ -355,7 +380,7 @@ async fn rpc(folders: &Folders) -> Result<u8, Trouble> {
     host::leave_on_signals(&host);
     let (input, output) = (tokio::io::BufReader::new(tokio::io::stdin()), tokio::io::stdout());
     let shut = std::sync::Mutex::new(None);
-    crate::rpc::serve(&host, input, output, async {
+    let served = crate::rpc::serve(&host, input, output, async {
         let left = host.engine.shutdown(host::DEADLINE).await;
         if let Ok(mut shut) = shut.lock() {
             *shut = Some(left);
@@ -363,6 +388,7 @@ async fn rpc(folders: &Folders) -> Result<u8, Trouble> {
     })
     .await;
     host.leave().await?;
+    served?;
     match shut.into_inner().ok().flatten() {
         Some(Err(error)) if error.code() != Code::ShuttingDown => Err(error.into()),
         _ => Ok(0),

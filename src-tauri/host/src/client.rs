@@ -74,7 +74,8 @@ impl Client {
         let serving = host.clone();
         host.scope.spawn(async move {
             let (input, output) = tokio::io::split(theirs);
-            rpc::serve(&serving, BufReader::new(input), output, async {}).await;
+            // A pipe of this process ends when its reader, the client, does.
+            let _ = rpc::serve(&serving, BufReader::new(input), output, async {}).await;
         });
         let (input, output) = tokio::io::split(ours);
         Self::new(BufReader::new(input), output)

@@ -4,6 +4,7 @@
 use crate::commands::{self, Failed, TABLE};
 use crate::host::Host;
 use crate::stream::{Lines, Stream};
+use crate::text;
 use coppice_engine::error::Code;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -42,8 +43,9 @@ enum Line {
 }
 
 /// Serves one caller until the end of its input, until it no longer reads, or until the process is to end. What was
-/// asked by then has [`GRACE`] to be answered; then `at_end` runs, and what it ends is still answered.
-pub async fn serve<R, W>(host: &Host, input: R, output: W, at_end: impl Future<Output = ()>)
+/// asked by then has [`GRACE`] to be answered; then `at_end` runs, and what it ends is still answered. The error is why
+/// an answer could not be written.
+pub async fn serve<R, W>(host: &Host, input: R, output: W, at_end: impl Future<Output = ()>) -> io::Result<()>
 where
     R: AsyncBufRead + Unpin,
     W: AsyncWrite + Unpin,
@@ -53,7 +55,7 @@ where
     let done = CancellationToken::new();
     let stream = Arc::new(Stream::new(Lines(lines.clone())));
     let host = host.with_stream(stream.clone());
-    tokio::join!(
+    let ((), written) = tokio::join!(
         async {
             requests(&host, &stream, input, lines, &unread, at_end).await;
             stream.end();
@@ -62,21 +64,23 @@ where
         },
         async {
             tokio::select! {
-                () = write_lines(queue, output, &unread) => {}
+                written = write_lines(queue, output, &unread) => written,
                 // A caller that does not read holds up nothing.
                 () = async { done.cancelled().await; tokio::time::sleep(GRACE).await } => {
                     tracing::debug!("the caller does not read what is left to say");
+                    Ok(())
                 }
             }
         },
     );
+    written
 }
 
 /// Answers the one request of a caller who may ask nothing.
 pub async fn refuse<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin>(mut input: R, mut output: W, failed: Failed) {
     let told = async {
         let id = match read_line(&mut input, &mut Vec::new(), &mut false).await? {
-            Line::Text(text) => parse(&text).map_or_else(|(id, _)| id, |(id, _)| id),
+            Line::Text(line) => parse(&line).map_or_else(|(id, _)| id, |(id, _)| id),
             Line::TooLong | Line::End => Value::Null,
         };
         output.write_all(format!("{}\n", json!({ "id": id, "error": failed })).as_bytes()).await?;
@@ -222,8 +226,10 @@ async fn write_lines<W: AsyncWrite + Unpin>(
     mut queue: mpsc::Receiver<String>,
     mut output: W,
     unread: &CancellationToken,
-) {
-    while let Some(mut line) = queue.recv().await {
+) -> io::Result<()> {
+    while let Some(line) = queue.recv().await {
+        // It may be a terminal that reads: the JSON says the same.
+        let mut line = text::plain_json(&line);
         line.push('\n');
         let written = async {
             output.write_all(line.as_bytes()).await?;
@@ -232,9 +238,10 @@ async fn write_lines<W: AsyncWrite + Unpin>(
         if let Err(error) = written.await {
             tracing::debug!(%error, "the caller no longer reads");
             unread.cancel();
-            return;
+            return Err(error);
         }
     }
+    Ok(())
 }
 
 /// What `coppice rpc --help` says after its options: the wire, with every command of the table.
@@ -314,7 +321,7 @@ mod tests {
             };
             let mut ended = false;
             let serving = serve(&host, BufReader::new(input), output, async { ended = true });
-            tokio::time::timeout(GRACE * 5, serving).await.unwrap();
+            tokio::time::timeout(GRACE * 5, serving).await.unwrap().unwrap();
             assert!(ended);
         }
         host.leave().await.unwrap();

@@ -176,7 +176,8 @@ mod unix {
                             if pid.is_some_and(is_work) {
                                 rpc::refuse(input, output, work_refused()).await;
                             } else {
-                                rpc::serve(&host, input, output, async {}).await;
+                                // A caller that went away is nobody's trouble here.
+                                let _ = rpc::serve(&host, input, output, async {}).await;
                             }
                         });
                     }

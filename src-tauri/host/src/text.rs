@@ -29,6 +29,9 @@ pub fn line(text: &str, max: usize) -> String {
 
 /// JSON that no terminal obeys: what [`plain`] would leave out is escaped instead, so that nothing is lost.
 pub fn plain_json(json: &str) -> String {
+    if !json.contains(is_obeyed) {
+        return json.to_owned();
+    }
     let mut out = String::with_capacity(json.len());
     for char in json.chars() {
         if is_obeyed(char) {
@@ -119,7 +122,9 @@ pub fn count(n: usize, one: &str, many: &str) -> String {
 pub fn receipt(receipt: &Receipt) -> Vec<String> {
     let label = line(&receipt.label, 80);
     let label = if label.is_empty() { receipt.what.clone() } else { label };
-    let mut lines = vec![if receipt.ended.is_empty() {
+    let mut lines = vec![if receipt.ended.is_empty() && receipt.what == "everything" {
+        "Nothing ran.".to_owned()
+    } else if receipt.ended.is_empty() {
         format!("Nothing ran in {label}.")
     } else {
         format!("Stopped {label}: {} ended in {}.", receipt.ended.len(), duration(receipt.ms))

@@ -52,6 +52,11 @@ describe("what happened is said", () => {
       "Woke this child, read at step 1",
     ],
     [
+      "a message that a stopped turn did not read",
+      row(1, { kind: "message", text: "x", receipt: { is: "deferred", reason: "the turn was stopped" } }),
+      "Not read yet: the turn was stopped. It goes with your next message",
+    ],
+    [
       "a message that was dropped",
       row(1, { kind: "message", text: "x", receipt: { is: "not_delivered", reason: "the turn ended first" } }),
       "Not sent: the turn ended first. Put it back in the box",

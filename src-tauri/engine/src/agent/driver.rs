@@ -90,7 +90,7 @@ impl Driver {
     }
 
     async fn run_root(&mut self, scope: &CancellationToken) {
-        while let Some(mail) = next(&mut self.inbox, scope).await {
+        while let Some(mail) = self.next(scope).await {
             let mut begin = match mail {
                 Mail::Message(letter) => self.accept_first(letter).await,
                 Mail::Notice => self.may_wake().await,
@@ -117,9 +117,27 @@ impl Driver {
         }
     }
 
+    /// The next mail between turns; none when its scope is closed or it is put away. An activation is put away by who
+    /// started it.
+    async fn next(&mut self, scope: &CancellationToken) -> Option<Mail> {
+        let stays = matches!(self.role.drive, Drive::Activation(_));
+        loop {
+            tokio::select! {
+                biased;
+                () = scope.cancelled() => return None,
+                mail = self.inbox.recv() => return mail,
+                () = tokio::time::sleep(self.shared.rest), if !stays => {
+                    if self.shared.put_away(&self.agent) {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
     /// Says to whatever comes that it is not delivered, until the scope is closed.
     async fn refuse_mail(&mut self, scope: &CancellationToken, why: &str) {
-        while let Some(mail) = next(&mut self.inbox, scope).await {
+        while let Some(mail) = self.next(scope).await {
             if let Mail::Message(letter) = mail {
                 letter.refuse(Error::new(Code::NotDelivered, format!("Not sent: {why}.")));
             }
@@ -129,8 +147,8 @@ impl Driver {
     /// Accepts a message that finds the session idle, together with the turn that it starts.
     async fn accept_first(&mut self, letter: Letter) -> Option<Turn> {
         if letter.from == Party::Person {
-            self.wakes = 0;
             self.agent.held.store(false, Ordering::Release);
+            self.person_spoke();
         }
         let turn = match self.new_turn().await {
             Ok(turn) => turn,
@@ -219,6 +237,12 @@ impl Driver {
         }
     }
 
+    /// From here on notices may wake it again. Said before the turn, so that nobody takes the moment after it for rest.
+    fn person_spoke(&mut self) {
+        self.wakes = 0;
+        self.agent.would_wake.store(self.budget_left(), Ordering::Release);
+    }
+
     fn stop_token(&self) -> CancellationToken {
         match &self.role.drive {
             Drive::Activation(activation) => activation.cancel.child_token(),
@@ -261,7 +285,7 @@ impl Driver {
         self.working = None;
         self.agent.close_turn();
         if activation.is_some() {
-            self.refuse_rest().await;
+            self.refuse_rest(ended.0).await;
         }
         self.agent.end_turn();
         ended
@@ -272,10 +296,12 @@ impl Driver {
         let mut effects = VecDeque::from([Effect::Continue]);
         while let Some(effect) = effects.pop_front() {
             let input = match effect {
-                Effect::Record(events) => {
+                Effect::Record(mut events) => {
                     if let Some(Event::TurnEnded { end, detail, .. }) = events.last() {
                         self.agent.close_turn();
                         ended = (*end, detail.clone());
+                        let waits = self.deferred(*end);
+                        events.splice(events.len() - 1..events.len() - 1, waits);
                     }
                     self.record(events).await?.map(Input::AnswerRecorded)
                 }
@@ -317,7 +343,7 @@ impl Driver {
         loop {
             // What was on the screen is kept, too.
             let mut events = self.transcript.mend(Some((self.transcript.steps(), partial.clone())));
-            events.retain(|event| !matches!(event, Event::TaskSettled { .. }));
+            events.retain(|event| !matches!(event, Event::TaskSettled { .. } | Event::MessageDeferred { .. }));
             for event in &mut events {
                 if let Event::TurnEnded { end, detail: why, .. } = event {
                     *end = TurnEnd::Failed;
@@ -341,12 +367,27 @@ impl Driver {
         }
     }
 
-    /// After a child's turn: what was accepted and not read, and what comes too late, is said not to be delivered.
-    async fn refuse_rest(&mut self) {
+    /// What is said of the messages that wait when a turn ends so that no other begins by itself: they are read with
+    /// the next one. A child that was stopped drops them instead.
+    fn deferred(&self, end: TurnEnd) -> Vec<Event> {
+        let child = matches!(self.role.drive, Drive::Activation(_));
+        match end {
+            TurnEnd::Interrupted => self.transcript.deferred("the turn was interrupted"),
+            TurnEnd::Stopped if !child => self.transcript.deferred("the turn was stopped"),
+            _ => Vec::new(),
+        }
+    }
+
+    /// After a child's turn: what comes too late is said not to be delivered, and so is what was accepted and not read,
+    /// unless the turn was interrupted and goes on later.
+    async fn refuse_rest(&mut self, end: TurnEnd) {
         while let Ok(mail) = self.inbox.try_recv() {
             if let Mail::Message(letter) = mail {
                 letter.refuse(too_late());
             }
+        }
+        if end == TurnEnd::Interrupted {
+            return;
         }
         let drop_message = |n: i64| Event::MessageDropped { message: n, reason: "the turn ended first".to_owned() };
         let dropped: Vec<Event> = self.transcript.waiting().map(|waiting| drop_message(waiting.n)).collect();
@@ -373,7 +414,7 @@ impl Driver {
     pub(super) async fn take(&mut self, mail: Mail) {
         let Mail::Message(letter) = mail else { return };
         if letter.from == Party::Person {
-            self.wakes = 0;
+            self.person_spoke();
         }
         let events = vec![Event::MessageAccepted { from: letter.from, text: letter.text.clone(), task: self.task() }];
         let entry = Entry { session: self.place.session.clone(), key: letter.key.clone(), events };
@@ -435,14 +476,6 @@ impl Letter {
 
 fn too_late() -> Error {
     Error::new(Code::NotDelivered, "Not sent: the turn ended first.")
-}
-
-async fn next(inbox: &mut mpsc::UnboundedReceiver<Mail>, scope: &CancellationToken) -> Option<Mail> {
-    tokio::select! {
-        biased;
-        () = scope.cancelled() => None,
-        mail = inbox.recv() => mail,
-    }
 }
 
 /// A title made of the first line of a prompt; what stands between code fences makes none.

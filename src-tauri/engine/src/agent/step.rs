@@ -8,7 +8,7 @@ use crate::id::CallId;
 use crate::live::Live;
 use crate::llm::{Delta, Model, Request, Sink, ToolSpec, read_args};
 use crate::prompt;
-use crate::tool::{Call, Outcome};
+use crate::tool::{Call, Kind, Outcome};
 use crate::turn::{CallRequest, Effect, Input, Turn};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -76,7 +76,9 @@ impl Driver {
     }
 
     fn request(&self) -> Request {
-        let tools: Vec<ToolSpec> = self.tools().iter().map(|offer| offer.spec.clone()).collect();
+        let offers = self.tools();
+        let delegates = offers.iter().any(|offer| offer.tool.kind() == Kind::Delegation);
+        let tools: Vec<ToolSpec> = offers.iter().map(|offer| offer.spec.clone()).collect();
         let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
         let cwd = self.place.cwd.to_string_lossy().into_owned();
         Request {
@@ -84,7 +86,7 @@ impl Driver {
             root: self.place.root.clone(),
             label: self.place.label.clone(),
             depth: self.place.depth,
-            system: prompt::system(&cwd, self.place.depth, &names, self.role.persona.as_deref()),
+            system: prompt::system(&cwd, self.place.depth, &names, delegates, self.role.persona.as_deref()),
             cwd,
             messages: self.transcript.messages(),
             tools,
@@ -95,11 +97,13 @@ impl Driver {
     fn tools(&self) -> Vec<Arc<Offer>> {
         let limit = self.limits.depth;
         let deep = limit > 0 && self.place.depth >= limit;
-        let delegates = |name: &str| name.starts_with("subagent") || name == "send_message" || name == "list_agents";
         let all = self.shared.tools.get().map(Vec::as_slice).unwrap_or_default();
         let given = all.iter().filter(|offer| {
-            let name = &offer.spec.name;
-            self.role.tools.admits(name) && !(deep && delegates(name))
+            let for_children = match offer.tool.kind() {
+                Kind::Delegation | Kind::Children => true,
+                Kind::Work => false,
+            };
+            self.role.tools.admits(&offer.spec.name) && !(deep && for_children)
         });
         given.cloned().collect()
     }

@@ -28,6 +28,9 @@ const MAX_SECONDS: u64 = 10 * 365 * 24 * 60 * 60;
 /// The longest that a stop may stay polite, in milliseconds.
 const MAX_GRACE_MS: u64 = 10 * 60 * 1000;
 
+/// The largest factor of the rehearsal's pauses. More would outlast everybody who watches.
+const MAX_PACE: f64 = 100.0;
+
 /// The longest tool name that every model's server takes.
 const MAX_TOOL_NAME: usize = 40;
 
@@ -127,8 +130,8 @@ impl Check<'_> {
                 self.wrong(&at("context"), "a context of 0 tokens holds nothing; give its size or leave it out")
             );
         }
-        if model.pace.is_some_and(|pace| !pace.is_finite() || pace < 0.0) {
-            return Err(self.wrong(&at("pace"), "`pace` is a factor of 0 or more"));
+        if model.pace.is_some_and(|pace| !(0.0..=MAX_PACE).contains(&pace)) {
+            return Err(self.wrong(&at("pace"), format!("`pace` is a factor from 0 to {MAX_PACE}")));
         }
         Ok(())
     }

@@ -1,13 +1,14 @@
 //! Following: a cursor in the log, and what was seen of one session's live text. Reload, lag and restart lose nothing.
 
 use super::Inner;
+use crate::config::bounds::KEPT_DELETIONS;
 use crate::error::{Code, Error, Result};
 use crate::event::{Event, Recorded};
 use crate::id::{SessionId, TaskId};
 use crate::live::Seen;
 use crate::task::lock;
 use crate::view::Frame;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -19,6 +20,45 @@ pub const FRAME: Duration = Duration::from_millis(33);
 const PAUSE: Duration = Duration::from_secs(1);
 /// How many events one frame tells at most; what is left comes with the next.
 const BATCH: usize = 2_000;
+
+/// The sessions that were deleted lately, in order, each with the log's position of that moment.
+#[derive(Default)]
+pub(super) struct Deleted {
+    gone: VecDeque<(i64, SessionId)>,
+    /// How many were forgotten before those.
+    before: usize,
+    /// The position of the last that was forgotten.
+    forgotten: Option<i64>,
+}
+
+impl Deleted {
+    pub(super) fn add(&mut self, seq: i64, gone: Vec<SessionId>) {
+        while self.gone.len() >= KEPT_DELETIONS
+            && let Some((seq, _)) = self.gone.pop_front()
+        {
+            self.before += 1;
+            self.forgotten = Some(seq);
+        }
+        self.gone.extend(gone.into_iter().map(|session| (seq, session)));
+    }
+
+    fn count(&self) -> usize {
+        self.before + self.gone.len()
+    }
+
+    /// How many a subscriber has been told that stands at this position and comes back; none when it may have missed
+    /// one that was forgotten.
+    fn told_at(&self, seq: i64) -> Option<usize> {
+        if self.forgotten.is_some_and(|forgotten| forgotten > seq) {
+            return None;
+        }
+        Some(self.before + self.gone.iter().take_while(|(at, _)| *at < seq).count())
+    }
+
+    fn since(&self, told: usize) -> Vec<SessionId> {
+        self.gone.iter().skip(told.saturating_sub(self.before)).map(|(_, session)| session.clone()).collect()
+    }
+}
 
 /// Where a subscriber stands. Dropping it ends the subscription.
 pub struct Follow {
@@ -52,8 +92,18 @@ impl Follow {
             );
             return Err(Error::new(Code::BadRequest, message));
         }
-        // Who comes back may have missed any of them.
-        let deleted = if after.is_some() { 0 } else { lock(&inner.deleted).len() };
+        // Who comes back may have missed those since.
+        let told = {
+            let deleted = lock(&inner.deleted);
+            after.map_or_else(|| Some(deleted.count()), |after| deleted.told_at(after))
+        };
+        let deleted = told.ok_or_else(|| {
+            let message = format!(
+                "Too many sessions were deleted since the position {cursor} to tell them one by one. Read the tree again \
+                 and follow from there."
+            );
+            Error::new(Code::BadRequest, message)
+        })?;
         Ok(Self { inner, session, cursor, seen: Seen::default(), deleted, log, pulse, trouble, last: None })
     }
 
@@ -111,8 +161,8 @@ impl Follow {
         }
         {
             let deleted = lock(&self.inner.deleted);
-            frame.removed = deleted.get(self.deleted..).unwrap_or_default().to_vec();
-            self.deleted = deleted.len();
+            frame.removed = deleted.since(self.deleted);
+            self.deleted = deleted.count();
         }
         if self.trouble.has_changed().unwrap_or(false) {
             frame.status = Some(self.trouble.borrow_and_update().clone().unwrap_or_default());
@@ -154,5 +204,26 @@ impl Follow {
             frame.rows = self.inner.rows_of(session, &rows).await?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deletions_are_told_to_whoever_may_have_missed_them_and_the_oldest_are_forgotten() {
+        let id = |n: usize| SessionId(format!("s{n}"));
+        let mut deleted = Deleted::default();
+        deleted.add(5, vec![id(0), id(1)]);
+        deleted.add(9, vec![id(2)]);
+        assert_eq!([4, 5, 6, 9, 10].map(|seq| deleted.told_at(seq)), [Some(0), Some(0), Some(2), Some(2), Some(3)]);
+        assert_eq!((deleted.since(2), deleted.since(3), deleted.count()), (vec![id(2)], vec![], 3));
+        for n in 3..=KEPT_DELETIONS + 1 {
+            deleted.add(10, vec![id(n)]);
+        }
+        assert_eq!((deleted.gone.len(), deleted.count()), (KEPT_DELETIONS, KEPT_DELETIONS + 2));
+        assert_eq!([4, 5].map(|seq| deleted.told_at(seq)), [None, Some(2)], "two of position 5 are forgotten");
+        assert_eq!(deleted.since(KEPT_DELETIONS + 1), [id(KEPT_DELETIONS + 1)]);
     }
 }

@@ -1,6 +1,7 @@
 //! One process per data folder: a lock file that dies with its holder.
 
 use crate::error::{Code, Error, Result};
+use crate::log::held::Held;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::path::Path;
@@ -9,8 +10,9 @@ use std::path::Path;
 pub struct FolderLock(#[expect(dead_code, reason = "holding the file holds the lock")] File);
 
 impl FolderLock {
-    /// Takes the lock of the folder `data`, which must exist. `held_elsewhere`, with the holder's pid, when it is taken.
-    pub fn take(data: &Path) -> Result<Self> {
+    /// Takes the lock of the folder `data`, which must exist, and says what is held by it. `held_elsewhere`, with the
+    /// holder's pid, when it is taken.
+    pub fn take(data: &Path) -> Result<(Self, Held)> {
         let path = data.join("coppice.lock");
         let cannot = |error: std::io::Error| {
             let message = format!(
@@ -43,6 +45,9 @@ impl FolderLock {
             write!(file, "{}", std::process::id())
         };
         note().map_err(cannot)?;
-        Ok(Self(file))
+        // Of the open file and not of the path: a lock on a file that nobody finds any more keeps nobody out.
+        let mut held = Held::default();
+        held.add(&path, &file.metadata().map_err(cannot)?);
+        Ok((Self(file), held))
     }
 }

@@ -32,9 +32,11 @@ pub fn build(config: &ModelConfig, name: &str, idle: Duration) -> Result<Arc<dyn
         Protocol::Rehearsal => {
             let pace = config.pace.unwrap_or(1.0);
             let Some(path) = &config.script else { return Ok(Arc::new(Rehearsal::tour(pace))) };
-            let bad = |why: String| Error::new(Code::BadRequest, format!("models.{name}: {}: {why}", path.display()));
-            let text = std::fs::read_to_string(path).map_err(|error| bad(error.to_string()).because(error))?;
-            Ok(Arc::new(Rehearsal::script(Script::parse(&text).map_err(bad)?, pace)))
+            let bad = |why: String| Error::new(Code::BadRequest, format!("models.{name}: {}{why}", path.display()));
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| bad(format!(" cannot be read ({error}).")).because(error))?;
+            let script = Script::parse(&text).map_err(|why| bad(format!(", {why} Correct it and start again.")))?;
+            Ok(Arc::new(Rehearsal::script(script, pace)))
         }
         Protocol::Anthropic | Protocol::OpenaiResponses | Protocol::Gemini => Err(Error::new(
             Code::BadRequest,
@@ -70,10 +72,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("script.json");
         let scripted = ModelConfig { script: Some(script.clone()), ..config(Protocol::Rehearsal) };
-        let prefix = format!("models.mine: {}: ", script.display());
+        let prefix = format!("models.mine: {}", script.display());
         assert!(refusal(&scripted).is_some_and(|why| why.starts_with(&prefix)));
         std::fs::write(&script, "{}").unwrap();
-        let why = format!("{prefix}the script is not valid: missing field `sessions` at line 1 column 2.");
+        let why = format!("{prefix}, line 1, column 2: missing field `sessions`. Correct it and start again.");
         assert_eq!(refusal(&scripted), Some(why));
         std::fs::write(&script, "{\"sessions\": {}}").unwrap();
         assert_eq!(refusal(&scripted), None);

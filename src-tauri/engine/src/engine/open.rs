@@ -4,6 +4,7 @@ use super::{Engine, Inner, models};
 use crate::agent::Agents;
 use crate::budget::Budgets;
 use crate::config::Config;
+use crate::config::bounds::AGENT_REST;
 use crate::control::Control;
 use crate::engine::lock::FolderLock;
 use crate::env::Env;
@@ -27,6 +28,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -44,20 +46,31 @@ impl Engine {
         env: Env,
         more: BTreeMap<String, Arc<dyn Model>>,
     ) -> Result<Self> {
+        Self::open_resting(data, config, env, more, AGENT_REST).await
+    }
+
+    /// The same, and sessions without work stay in memory for `rest`.
+    async fn open_resting(
+        data: &Path,
+        config: Config,
+        env: Env,
+        more: BTreeMap<String, Arc<dyn Model>>,
+        rest: Duration,
+    ) -> Result<Self> {
         let folder = make_folder(data)?;
-        let lock = FolderLock::take(&folder)?;
-        let log = Log::open(&folder, &env)?;
+        let (lock, held) = FolderLock::take(&folder)?;
+        let log = Log::open_with(&folder, &env, held)?;
         let processes = Processes::new(log.id(), Arc::new(log.clone()));
         processes.hide(config.models.values().filter_map(|model| model.key_env.clone()).collect());
         let found = processes.inquest(config.limits.stop_grace()).await?;
         mend(&log).await?;
-        let leftovers = match found.len() {
-            0 => None,
-            n => {
-                let names: Vec<String> = found.iter().take(3).map(|(entry, _)| entry.label.clone()).collect();
-                Some(format!("{n} processes were left by the last run and have been ended: {}.", names.join(", ")))
-            }
-        };
+        let mut leftovers: Vec<String> = log.found().map(str::to_owned).into_iter().collect();
+        if !found.is_empty() {
+            let names: Vec<String> = found.iter().take(3).map(|(entry, _)| entry.label.clone()).collect();
+            let (n, names) = (found.len(), names.join(", "));
+            leftovers.push(format!("{n} processes were left by the last run and have been ended: {names}."));
+        }
+        let leftovers = (!leftovers.is_empty()).then(|| leftovers.join(" "));
 
         let idle = config.limits.idle();
         let mut built: BTreeMap<String, Result<Arc<dyn Model>>> =
@@ -79,6 +92,7 @@ impl Engine {
             tasks.clone(),
             scope.clone(),
             pulse.clone(),
+            rest,
         );
         let spawn = Local::spawn(log.clone(), agents.clone());
         let fork = Local::fork(log.clone(), agents.clone());
@@ -92,7 +106,7 @@ impl Engine {
         );
         let memory = FileMemory::new(vec![folder.clone()]);
         agents.equip(tools(&memory, &config, &log, &tasks, &processes, &control));
-        Ok(Self(Arc::new(Inner {
+        let engine = Self(Arc::new(Inner {
             data: folder,
             config,
             env,
@@ -112,7 +126,9 @@ impl Engine {
             deleted: Mutex::default(),
             closing: AtomicBool::new(false),
             lock: Mutex::new(Some(lock)),
-        })))
+        }));
+        engine.watch_store();
+        Ok(engine)
     }
 }
 
@@ -176,4 +192,46 @@ fn make_folder(data: &Path) -> Result<std::path::PathBuf> {
         );
         Error::new(Code::Store, message).because(error)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Opening, Target};
+    use crate::event::{Mode, TreeLimits};
+
+    /// The longest that the test waits; only a safety net.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    #[tokio::test]
+    async fn a_session_without_work_leaves_memory_and_comes_back_when_it_is_spoken_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let (data, env, rest) = (dir.path().join("data"), Env::system(), Duration::from_millis(20));
+        let engine = Engine::open_resting(&data, Config::default(), env, BTreeMap::new(), rest).await.unwrap();
+        let opening = || Opening {
+            cwd: dir.path().to_owned(),
+            model: None,
+            mode: Mode::Ask,
+            title: Some("t".to_owned()),
+            limits: TreeLimits::default(),
+        };
+        for round in 0..5 {
+            let root = engine.open_session(opening(), &format!("open {round}")).await.unwrap();
+            for prompt in 0..3 {
+                engine.prompt(&root, "hello".to_owned(), &format!("{round} {prompt}")).await.unwrap();
+                let target = Target::Branch(root.clone());
+                engine.stop(target, None, false, &format!("stop {round} {prompt}")).await.unwrap();
+            }
+        }
+        let empty = async {
+            while !engine.0.agents.all().is_empty() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, empty).await.unwrap();
+        assert_eq!(engine.0.tasks.owners(), 0);
+        let (sessions, _) = engine.tree(None).await.unwrap();
+        engine.prompt(&sessions[0].id, "again".to_owned(), "again").await.unwrap();
+        engine.shutdown(PATIENCE).await.unwrap();
+    }
 }

@@ -9,7 +9,7 @@ use crate::error::{Code, Error};
 use crate::event::Block;
 use crate::llm::Message;
 use async_trait::async_trait;
-use fault::{Again, Fault, Place};
+use fault::{Again, Fault, LONGEST_PAUSE, Place};
 use pace::Pace;
 use reply::{Finished, Heard, Reading};
 use reqwest::{Client, RequestBuilder, Response, Url};
@@ -374,7 +374,14 @@ impl Model for OpenAi {
 /// The failure after the last try.
 fn gave_up(mut failure: Failure, tries: u32, asked: Option<Duration>) -> Failure {
     if let Some(asked) = asked {
-        failure.message.push_str(&format!(" The next try would be {} s away. Ask again later.", asked.as_secs()));
+        // Time has passed since the server asked for the pause.
+        let away = match asked.as_secs().div_ceil(60) {
+            _ if asked + Duration::from_secs(60) > LONGEST_PAUSE => "a day or more".to_owned(),
+            0 | 1 => format!("{} s", asked.as_secs()),
+            minutes @ ..120 => format!("{minutes} min"),
+            minutes => format!("{} h", minutes.div_ceil(60)),
+        };
+        failure.message.push_str(&format!(" The next try would be {away} away. Ask again later."));
     } else if tries > 1 {
         failure.message.push_str(&format!(" Tried {tries} times. Ask again later."));
     }

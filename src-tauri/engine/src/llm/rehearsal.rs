@@ -40,7 +40,7 @@
 //! | `{"think": "text"}` | streams reasoning |
 //! | `{"call": {"tool": "name", "args": {…}}}` | calls a tool; `args` is an object, or a string that is sent as it stands |
 //! | `{"say_result": {"of": -1}}` | streams what a tool answered: a position among all results of the session, from 0, or from the end when negative; or a tool's name for its last result |
-//! | `{"wait_ms": 500}` | a pause, scaled by the pace |
+//! | `{"wait_ms": 500}` | a pause of at most an hour, scaled by the pace |
 //! | `{"until_file": "name"}` | waits until the file exists; relative to the session's folder; ten minutes at most |
 //! | `{"hang": true}` | gives no sign of life until it is stopped |
 //! | `{"fail": {"kind": "truncated", "message": "…"}}` | fails; the kind is `unreachable`, `auth`, `rate_limited`, `context_overflow`, `rejected`, `truncated`, `silent` or `nonsense` |
@@ -65,6 +65,7 @@ use tokio::time::{Instant, sleep};
 mod history;
 mod look;
 mod orders;
+mod result;
 mod script;
 mod tour;
 
@@ -102,9 +103,8 @@ enum Act {
 }
 
 impl Rehearsal {
-    /// Plays the tour. `pace` scales every pause: 1 for people, 0 for none.
+    /// Plays the tour. `pace` scales every pause: 1 for people, 0 for none; the configuration bounds it.
     pub fn tour(pace: f64) -> Self {
-        let pace = if pace.is_finite() { pace.clamp(0.0, 1000.0) } else { 1.0 };
         Self { script: None, pace, of_roots: Mutex::default() }
     }
 
@@ -116,8 +116,9 @@ impl Rehearsal {
     /// The script that a request is played by; none for the tour.
     fn script_for(&self, request: &Request) -> Result<Option<Arc<Script>>, Failure> {
         if let Some(block) = history::first_message(request).and_then(script::block) {
-            let script = Script::parse(block)
-                .map_err(|why| Failure::new(FailureKind::Rejected, format!("The rehearsal cannot play: {why}")))?;
+            let script = Script::parse(block).map_err(|why| {
+                Failure::new(FailureKind::Rejected, format!("The rehearsal cannot play the script, {why}"))
+            })?;
             let script = Arc::new(script);
             if request.depth == 0 {
                 self.of_roots().insert(request.root.clone(), script.clone());

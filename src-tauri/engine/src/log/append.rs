@@ -29,7 +29,7 @@ pub(super) fn entries(writing: &Writing, entries: &[Entry]) -> Result<Vec<Record
 }
 
 /// The events of the write that carried this key.
-fn written_under(sql: &Connection, key: &str) -> Result<Option<Vec<Recorded>>, Fault> {
+pub(super) fn written_under(sql: &Connection, key: &str) -> Result<Option<Vec<Recorded>>, Fault> {
     let batch: Option<i64> =
         sql.prepare_cached("SELECT batch FROM event WHERE key = ?1")?.query_row([key], |row| row.get(0)).optional()?;
     let Some(batch) = batch else { return Ok(None) };

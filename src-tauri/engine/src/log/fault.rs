@@ -14,6 +14,8 @@ pub(super) enum Fault {
     Unreadable(serde_json::Error),
     /// A rule refused it.
     Refused(Error),
+    /// The store is not at its path any more.
+    Lost,
 }
 
 impl From<rusqlite::Error> for Fault {
@@ -41,6 +43,7 @@ impl Fault {
             Self::Sql(error) => sql(path, error),
             Self::Unreadable(error) => damaged(path, &error.to_string()).because(error),
             Self::Refused(error) => error,
+            Self::Lost => lost(path),
         }
     }
 }
@@ -65,6 +68,18 @@ fn sql(path: &Path, error: rusqlite::Error) -> Error {
         _ => format!("The store {shown} failed: {error}. Nothing of what was saved before is lost."),
     };
     Error::new(Code::Store, message).because(error)
+}
+
+/// The store was taken away while it was open. Nothing can be kept from here on.
+pub(super) fn lost(path: &Path) -> Error {
+    let folder = path.parent().unwrap_or(path).display();
+    Error::new(
+        Code::Gone,
+        format!(
+            "The data folder {folder} was deleted, moved or replaced while Coppice had it open. What ran is ended, and \
+             nothing is saved any more. Close Coppice, put the folder back if it was moved, and start again."
+        ),
+    )
 }
 
 /// The store is there, and cannot be trusted.

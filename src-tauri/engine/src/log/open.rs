@@ -4,6 +4,7 @@ use super::fault::{Fault, damaged, refused, unwritable};
 use crate::error::{Code, Error, Result};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
 use std::fs;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -27,21 +28,85 @@ pub(super) fn wal(path: &Path) -> PathBuf {
     name.into()
 }
 
+/// A store, open.
+pub(super) struct Opened {
+    /// The connection that writes.
+    pub(super) sql: Connection,
+    /// The store's id.
+    pub(super) id: String,
+    /// What people must know of how it was found.
+    pub(super) found: Option<String>,
+}
+
 /// Makes the folder and the store where they are absent, refuses what must be left alone, and migrates the rest.
-/// Answers the connection that writes, and the store's id.
-pub(super) fn writer(path: &Path, new_id: &str) -> Result<(Connection, String)> {
+pub(super) fn writer(path: &Path, new_id: &str) -> Result<Opened> {
     if let Some(folder) = path.parent() {
         make_folder(folder).map_err(|error| refused(folder, error))?;
     }
     let size = size(path)?;
+    let mut found = None;
     if size > 0 {
-        inspect(path, size)?;
+        let readable = wal_readable(&wal(path)).map_err(|error| refused(path, error))?;
+        let bare = inspect(path, size)?;
+        if !readable && bare {
+            return Err(damaged(path, "what was written to it last cannot be read"));
+        }
+        if !readable {
+            let copy = set_aside(path).map_err(|error| refused(path, error))?;
+            found = Some(format!(
+                "What was written last to {} cannot be read. It was kept as {}; all that came before it is here.",
+                path.display(),
+                copy.display()
+            ));
+        }
     } else if self::size(&wal(path))? > 0 {
         // SQLite would take the file for a new one and throw the rest away.
         return Err(damaged(path, "it is empty or missing, but what was written to it last is still there"));
     }
     make_file(path).map_err(|error| refused(path, error))?;
-    prepare(path, new_id).map_err(|fault| fault.told(path))
+    let (sql, id) = prepare(path, new_id).map_err(|fault| fault.told(path))?;
+    Ok(Opened { sql, id, found })
+}
+
+/// Whether the write-ahead log is one, or holds nothing. SQLite takes one with another beginning for an empty one, and
+/// writes over it without a word. The beginning is 32 bytes: a mark that also tells the order of bytes, and at its end
+/// two sums over what stands before them (<https://sqlite.org/fileformat2.html#walformat>).
+fn wal_readable(wal: &Path) -> std::io::Result<bool> {
+    let mut header = [0; 32];
+    match fs::File::open(wal).and_then(|mut file| file.read_exact(&mut header)) {
+        Ok(()) => {}
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) => return Ok(true),
+        Err(error) => return Err(error),
+    }
+    let mut words = [0_u32; 8];
+    let (bytes, _) = header.as_chunks::<4>();
+    let mark = u32::from_be_bytes(bytes[0]);
+    let big_endian = mark == 0x377f_0683;
+    for (at, (word, bytes)) in words.iter_mut().zip(bytes).enumerate() {
+        // The sums themselves always stand in the one order.
+        *word = if big_endian || at >= 6 { u32::from_be_bytes(*bytes) } else { u32::from_le_bytes(*bytes) };
+    }
+    let (mut a, mut b) = (0_u32, 0_u32);
+    for pair in words[..6].chunks(2) {
+        a = a.wrapping_add(pair[0]).wrapping_add(b);
+        b = b.wrapping_add(pair[1]).wrapping_add(a);
+    }
+    Ok((big_endian || mark == 0x377f_0682) && words[6..] == [a, b])
+}
+
+/// Copies the write-ahead log to a name beside it that is free.
+fn set_aside(path: &Path) -> std::io::Result<PathBuf> {
+    let wal = wal(path);
+    let mut n = 1;
+    loop {
+        let mut name = wal.as_os_str().to_owned();
+        name.push(if n == 1 { ".unreadable".to_owned() } else { format!(".unreadable-{n}") });
+        let copy = PathBuf::from(name);
+        if !copy.try_exists()? {
+            return fs::copy(&wal, &copy).map(|_| copy);
+        }
+        n += 1;
+    }
 }
 
 /// A connection that cannot write.
@@ -81,13 +146,13 @@ fn size(path: &Path) -> Result<u64> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => Ok(metadata.len()),
         Ok(_) => Err(unwritable(path, "it is not a file")),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(0),
         Err(error) => Err(refused(path, error)),
     }
 }
 
-/// Looks at a store that is there, without the power to change it.
-fn inspect(path: &Path, size: u64) -> Result<()> {
+/// Looks at a store that is there, without the power to change it. Answers whether there is nothing in it.
+fn inspect(path: &Path, size: u64) -> Result<bool> {
     let look = || -> Result<(usize, bool, Option<String>), Fault> {
         let connection = spectator(path)?;
         let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -100,7 +165,9 @@ fn inspect(path: &Path, size: u64) -> Result<()> {
         for table in tables {
             let found: String = connection.query_row(&format!("PRAGMA quick_check{table}"), [], |row| row.get(0))?;
             if found != "ok" {
-                return Ok((version, bare, Some(found)));
+                // It goes on for many lines; the first that names something is enough for people.
+                let first = found.lines().find(|line| !line.starts_with("***")).unwrap_or(&found).to_owned();
+                return Ok((version, bare, Some(first)));
             }
         }
         Ok((version, bare, None))
@@ -127,7 +194,7 @@ fn inspect(path: &Path, size: u64) -> Result<()> {
     }
     match damage {
         Some(what) => Err(damaged(path, &what)),
-        None => Ok(()),
+        None => Ok(bare),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is read: a few connections that cannot write, used off the async threads, one snapshot for each question.
 
 use super::fault::{Fault, unknown_session, unknown_task};
+use super::held::Held;
 use super::writer::Gate;
 use super::{OwedNotice, Unfinished, open};
 use crate::error::{Code, Error, Result};
@@ -26,11 +27,12 @@ pub(super) struct Readers {
     places: Semaphore,
     idle: Mutex<Vec<Connection>>,
     gate: Gate,
+    held: Held,
 }
 
 impl Readers {
-    pub(super) fn new(path: PathBuf, gate: Gate) -> Self {
-        Self { path, places: Semaphore::new(READERS), idle: Mutex::default(), gate }
+    pub(super) fn new(path: PathBuf, gate: Gate, held: Held) -> Self {
+        Self { path, places: Semaphore::new(READERS), idle: Mutex::default(), gate, held }
     }
 
     /// Answers a question from one snapshot of the store.
@@ -50,7 +52,14 @@ impl Readers {
         let idle = self.idle().pop();
         let mut connection = match idle {
             Some(connection) => connection,
-            None => open::reader(&self.path)?,
+            None => {
+                let opened = open::reader(&self.path);
+                // What stands at the path may be a store of another process by now.
+                if self.held.is_lost() {
+                    return Err(Fault::Lost);
+                }
+                opened?
+            }
         };
         let snapshot = connection.transaction()?;
         let answer = question(&snapshot)?;

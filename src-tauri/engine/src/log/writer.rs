@@ -1,7 +1,8 @@
 //! The one thread that writes. It takes everything that waits, puts each job in a savepoint of its own inside one
 //! transaction, commits once, bumps the watch, and answers each job.
 
-use super::fault::Fault;
+use super::fault::{Fault, lost};
+use super::held::Held;
 use super::open::{BUSY, WAL_KEPT, wal};
 use crate::env::Env;
 use crate::error::{Code, Error, Result};
@@ -13,6 +14,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
+use tokio_util::sync::CancellationToken;
 
 /// How long writes wait for another process that holds the store, before they are refused.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,6 +24,9 @@ const TOGETHER: usize = 512;
 
 /// How long no job comes before the write-ahead log is folded back.
 const QUIET: Duration = Duration::from_secs(2);
+
+/// How often a writer that has nothing to do looks whether the store is still at its path.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// The size from which the write-ahead log is folded back even while readers come and go, in bytes.
 const WAL_BOUND: u64 = 16 * 1024 * 1024;
@@ -102,6 +107,10 @@ pub(super) struct Writer {
     pub(super) seq: watch::Sender<i64>,
     /// Every reader of this process passes here; whoever holds it for writing is alone with the file.
     pub(super) gate: Gate,
+    /// What has to be at its path for a write to be worth anything.
+    pub(super) held: Held,
+    pub(super) trouble: watch::Sender<Option<String>>,
+    pub(super) lost: CancellationToken,
 }
 
 /// The `seq` given last, also when its event was deleted since.
@@ -123,20 +132,19 @@ impl Writer {
         let mut unfolded = false;
         let mut bound = WAL_BOUND;
         loop {
-            let order = if unfolded {
-                match self.orders.recv_timeout(QUIET) {
-                    Err(RecvTimeoutError::Timeout) => {
-                        // Nothing presses, so nobody is made to wait for it.
-                        if let Ok(_alone) = self.gate.try_write() {
-                            unfolded = false;
-                            self.fold_wal();
-                        }
-                        continue;
+            let order = match self.orders.recv_timeout(if unfolded { QUIET } else { LOOK }) {
+                Err(RecvTimeoutError::Timeout) => {
+                    // Nothing presses, so nobody is made to wait for it.
+                    if !self.is_lost()
+                        && unfolded
+                        && let Ok(_alone) = self.gate.try_write()
+                    {
+                        unfolded = false;
+                        self.fold_wal();
                     }
-                    order => order.ok(),
+                    continue;
                 }
-            } else {
-                self.orders.recv().ok()
+                order => order.ok(),
             };
             let closing = match order {
                 None => return,
@@ -144,7 +152,9 @@ impl Writer {
                 Some(Order::Do(job)) => self.gather(job),
             };
             if let Some(told) = closing {
-                self.fold_wal_alone();
+                if !self.is_lost() {
+                    self.fold_wal_alone();
+                }
                 drop(self.sql);
                 // Whoever closed may have gone away.
                 let _ = told.send(());
@@ -207,8 +217,8 @@ impl Writer {
         }
     }
 
-    fn refuse(&self, jobs: impl IntoIterator<Item = Box<dyn Job>>, error: rusqlite::Error) {
-        let told = Fault::Sql(error).told(&self.path);
+    fn refuse(&self, jobs: impl IntoIterator<Item = Box<dyn Job>>, fault: Fault) {
+        let told = fault.told(&self.path);
         tracing::error!(error = %told, "the store took no writes");
         for job in jobs {
             job.answer(Err(Error::new(told.code(), told.message())));
@@ -216,7 +226,10 @@ impl Writer {
     }
 
     /// Begins the transaction, however long another process holds the store, up to a bound.
-    fn begin(&self) -> rusqlite::Result<()> {
+    fn begin(&self) -> Result<(), Fault> {
+        if self.is_lost() {
+            return Err(Fault::Lost);
+        }
         if !self.sql.is_autocommit() {
             // An earlier roll-back failed; nothing of that transaction was answered as kept.
             self.sql.execute_batch("ROLLBACK")?;
@@ -229,14 +242,27 @@ impl Writer {
         while tried.as_ref().is_err_and(locked) && since.elapsed() < PATIENCE {
             tried = self.sql.execute_batch("BEGIN IMMEDIATE");
         }
-        tried
+        Ok(tried?)
+    }
+
+    /// Whether the store is not at its path any more. What was lost once stays lost: somebody else may have written
+    /// meanwhile.
+    fn is_lost(&self) -> bool {
+        if !self.lost.is_cancelled() && self.held.is_lost() {
+            let told = lost(&self.path);
+            tracing::error!(error = %told, "the store was taken away");
+            self.trouble.send_replace(Some(told.message().to_owned()));
+            self.lost.cancel();
+        }
+        self.lost.is_cancelled()
     }
 
     /// Runs the jobs in the open transaction and commits, or keeps nothing.
     fn commit(&self, jobs: &mut [Box<dyn Job>]) -> Result<Done, Fault> {
         let done = self.run(jobs).and_then(|done| {
             self.sql.execute_batch("COMMIT")?;
-            Ok(done)
+            // Looked at afterwards as well: what went into a file without a name is not kept.
+            if self.is_lost() { Err(Fault::Lost) } else { Ok(done) }
         });
         if done.is_err() && !self.sql.is_autocommit() {
             self.sql.execute_batch("ROLLBACK")?;

@@ -2,6 +2,7 @@
 
 use super::Call;
 use super::bash::{StartBackground, background};
+use crate::config::bounds::MAX_OUTPUT;
 use crate::error::Result;
 use crate::event::TaskStatus;
 use crate::id::TaskId;
@@ -10,9 +11,6 @@ use crate::task::{DID_NOT_STOP, End, Job, Spec, Start, Tasks};
 use async_trait::async_trait;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-
-/// How many bytes of a command's output are kept on disk: its beginning and its end.
-const OUTPUT_BOUND: u64 = 32 * 1024 * 1024;
 
 /// Starts commands as tasks of the agent that asks.
 pub struct BackgroundCommands {
@@ -47,7 +45,7 @@ impl StartBackground for BackgroundCommands {
             let done = async move {
                 let Start { id, cancel, output_dir } = start;
                 let plan = Plan { name: id.to_string(), ..plan };
-                match background::start_background(&processes, plan, &output_dir, OUTPUT_BOUND, cancel, grace).await {
+                match background::start_background(&processes, plan, &output_dir, MAX_OUTPUT, cancel, grace).await {
                     Ok(begun) => {
                         // The slot is filled here and nowhere else.
                         drop(slot.set(begun.output));

@@ -3,6 +3,7 @@
 pub mod background;
 pub mod terminal;
 
+use crate::config::bounds::{DEFAULT_COMMAND, MAX_COMMAND};
 use crate::error::Result;
 use crate::event::Mode;
 use crate::event::ReceiptProcess;
@@ -24,10 +25,6 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 pub use background::{Background, BackgroundEnd, start_background};
-
-/// How long a command may run in the foreground: without being asked, and at most.
-const DEFAULT_LIMIT: Duration = Duration::from_secs(120);
-const LONGEST_LIMIT: Duration = Duration::from_secs(600);
 
 /// What of a long output the model reads: this much of its beginning and of its end, in bytes. Together with the notes
 /// around it, it stays below [`crate::tool::MAX_RESULT`].
@@ -173,8 +170,8 @@ impl Tool for Bash {
             "timeout_ms": {
                 "type": "integer",
                 "minimum": 1,
-                "maximum": millis(LONGEST_LIMIT),
-                "description": format!("How long it may run, in milliseconds; {} without it.", millis(DEFAULT_LIMIT)),
+                "maximum": millis(MAX_COMMAND),
+                "description": format!("How long it may run, in milliseconds; {} without it.", millis(DEFAULT_COMMAND)),
             },
         });
         let mut description = String::from(
@@ -213,11 +210,11 @@ impl Tool for Bash {
         if args.command.trim().is_empty() {
             return Outcome::fail("The command is empty. Give the command to run.");
         }
-        let limit = args.timeout_ms.map_or(DEFAULT_LIMIT, Duration::from_millis);
-        if limit.is_zero() || limit > LONGEST_LIMIT {
+        let limit = args.timeout_ms.map_or(DEFAULT_COMMAND, Duration::from_millis);
+        if limit.is_zero() || limit > MAX_COMMAND {
             return Outcome::fail(format!(
                 "timeout_ms has to lie between 1 and {}. Nothing was started.",
-                millis(LONGEST_LIMIT)
+                millis(MAX_COMMAND)
             ));
         }
         if call.cancel.is_cancelled() {

@@ -1,6 +1,6 @@
 //! The tools by which a model talks to its children.
 
-use super::{Call, Outcome, Tool, arguments, newest};
+use super::{Call, Kind, Outcome, Tool, arguments, newest};
 use crate::control::Control;
 use crate::error::Result;
 use crate::event::{Party, Route};
@@ -43,6 +43,10 @@ impl Tool for SendMessage {
         }
     }
 
+    fn kind(&self) -> Kind {
+        Kind::Children
+    }
+
     async fn run(&self, call: &Call, args: Value) -> Outcome {
         let args: Args = match arguments(args) {
             Ok(args) => args,
@@ -72,6 +76,10 @@ impl Tool for ListAgents {
                 .to_owned(),
             parameters: json!({ "type": "object", "properties": {} }),
         }
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Children
     }
 
     async fn run(&self, call: &Call, _args: Value) -> Outcome {

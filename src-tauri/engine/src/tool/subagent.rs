@@ -1,6 +1,6 @@
 //! The delegation tools, one for each instance of the configuration.
 
-use super::{Call, Outcome, Tool, arguments};
+use super::{Call, Kind, Outcome, Tool, arguments};
 use crate::agent::Done;
 use crate::config::SubagentConfig;
 use crate::control::{Control, Delegation};
@@ -61,6 +61,10 @@ impl Tool for Subagent {
         }
         let parameters = json!({ "type": "object", "properties": properties, "required": ["description", "prompt"] });
         ToolSpec { name: self.name.clone(), description, parameters }
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Delegation
     }
 
     fn starts_task(&self, args: &Value) -> bool {

@@ -1,12 +1,14 @@
 //! The tools by which a model collects, lists and ends its background tasks.
 
+use super::bash::terminal::Terminal;
 use super::{Call, MAX_RESULT, Outcome, Tool, arguments, newest};
+use crate::config::bounds::{DEFAULT_WAIT, MAX_WAIT};
 use crate::error::Error;
 use crate::event::{Event, Party};
 use crate::id::TaskId;
 use crate::llm::ToolSpec;
 use crate::prompt;
-use crate::task::{Caller, DEFAULT_WAIT, MAX_WAIT, Tasks};
+use crate::task::{Caller, Tasks};
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -83,8 +85,9 @@ impl Tool for TaskOutput {
                 if reading.dropped > 0 {
                     parts.push(format!("[{} bytes before this are no longer kept]", reading.dropped));
                 }
-                if !reading.text.trim().is_empty() {
-                    parts.push(reading.text);
+                let text = if reading.task.child.is_some() { reading.text } else { shown(&reading.text) };
+                if !text.trim().is_empty() {
+                    parts.push(text);
                 }
                 match (reading.left, &reading.task.child) {
                     (0, _) => {}
@@ -160,6 +163,14 @@ impl Tool for TaskKill {
             Err(error) => failed(&error),
         }
     }
+}
+
+/// A command's output as a terminal would have shown it: offsets count the bytes that came, the model reads these words.
+fn shown(output: &str) -> String {
+    let mut terminal = Terminal::default();
+    let mut text = terminal.feed(output.as_bytes());
+    text.push_str(&terminal.finish());
+    text
 }
 
 fn failed(error: &Error) -> Outcome {

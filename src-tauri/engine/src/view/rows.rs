@@ -1,7 +1,7 @@
 //! Fold: an event and those that complete it -> the rows that people see.
 //!
 //! The rows of an event depend on that event, on the events that are about it ([`Event::about`]) and on facts that
-//! never change after the event (who the parent is, how a settled task began), and on nothing else. So any prefix of a
+//! never change after the event (who the parent is, how a settled task began, which tools delegate), and on nothing else. So any prefix of a
 //! log has its rows, and what comes later changes only the rows of the event that it completes.
 
 use crate::event::{Block, Event, Party, Receipt, ReceiptItem, Recorded, TurnEnd};
@@ -27,6 +27,7 @@ const KNOWN: &[&str] = &[
     "seeded",
     "message_accepted",
     "message_admitted",
+    "message_deferred",
     "message_dropped",
     "turn_started",
     "step_started",
@@ -49,6 +50,8 @@ const KNOWN: &[&str] = &[
 pub struct Context<'a> {
     /// The session that delegated this one; none for a root.
     pub parent: Option<&'a SessionId>,
+    /// Whether a tool of this name gives work to a child.
+    pub delegates: &'a dyn Fn(&str) -> bool,
     /// Looks up a task that this session owns.
     pub facts: &'a dyn Fn(&TaskId) -> Option<TaskView>,
 }
@@ -88,7 +91,7 @@ pub fn rows(event: &Recorded, about: &[Recorded], context: &Context<'_>) -> Vec<
             let body = |block: &Block| match block {
                 Block::Text { text } => RowBody::Answer { text: text.clone(), stop: *stop },
                 Block::Thinking { text } => RowBody::Thinking { text: text.clone() },
-                Block::ToolCall { id, name, args } => call(id, name, args, about),
+                Block::ToolCall { id, name, args } => call(id, name, args, about, context),
             };
             (0..).zip(blocks).map(|(part, block)| row(part, Some(*step), body(block))).collect()
         }
@@ -104,16 +107,16 @@ pub fn rows(event: &Recorded, about: &[Recorded], context: &Context<'_>) -> Vec<
             let limit = plain(limit, MAX_LINE);
             one(Some(*step), RowBody::Warning { limit, used: number(*used), most: number(*most), text })
         }
-        Event::TurnEnded { end, detail, .. } => {
+        Event::TurnEnded { end, detail, step, .. } => {
             let detail = detail.as_deref().map(|detail| plain(detail, MAX_LINE));
             match end {
                 TurnEnd::Completed => Vec::new(),
                 TurnEnd::Failed => {
                     let text = detail.unwrap_or_else(|| "The turn failed, and no reason was given.".to_owned());
-                    one(None, RowBody::Fault { text, repaired: false })
+                    one(*step, RowBody::Fault { text, repaired: false })
                 }
                 TurnEnd::Stopped | TurnEnd::MaxTokens | TurnEnd::Refusal | TurnEnd::Limit | TurnEnd::Interrupted => {
-                    one(None, RowBody::TurnEnd { end: *end, detail })
+                    one(*step, RowBody::TurnEnd { end: *end, detail })
                 }
             }
         }
@@ -131,7 +134,8 @@ pub fn rows(event: &Recorded, about: &[Recorded], context: &Context<'_>) -> Vec<
                     status: *status,
                     detail: detail.as_deref().map(|detail| plain(detail, MAX_LINE)),
                     killed_by: *killed_by,
-                    ran_ms: facts.map_or(0, |facts| (event.at - facts.started_at).max(0)),
+                    // What a crash cut off ran until its last sign.
+                    ran_ms: facts.map_or(0, |facts| (facts.settled_at.unwrap_or(event.at) - facts.started_at).max(0)),
                     told_at_step: about.iter().find_map(|event| match &event.event {
                         Event::NoticeAdmitted { step, .. } => Some(*step),
                         _ => None,
@@ -144,6 +148,7 @@ pub fn rows(event: &Recorded, about: &[Recorded], context: &Context<'_>) -> Vec<
         Event::SessionOpened { .. }
         | Event::Described(_)
         | Event::MessageAdmitted { .. }
+        | Event::MessageDeferred { .. }
         | Event::MessageDropped { .. }
         | Event::TurnStarted { .. }
         | Event::StepStarted { .. }
@@ -172,13 +177,14 @@ fn warning(limit: &str, used: u64, most: u64) -> String {
 fn receipt(about: &[Recorded]) -> MessageReceipt {
     let told = about.iter().rev().find_map(|event| match &event.event {
         Event::MessageAdmitted { step, route, .. } => Some(MessageReceipt::Admitted { step: *step, route: *route }),
+        Event::MessageDeferred { reason, .. } => Some(MessageReceipt::Deferred { reason: plain(reason, MAX_LINE) }),
         Event::MessageDropped { reason, .. } => Some(MessageReceipt::NotDelivered { reason: plain(reason, MAX_LINE) }),
         _ => None,
     });
     told.unwrap_or(MessageReceipt::Accepted)
 }
 
-fn call(id: &CallId, name: &str, args: &str, about: &[Recorded]) -> RowBody {
+fn call(id: &CallId, name: &str, args: &str, about: &[Recorded], context: &Context<'_>) -> RowBody {
     let result = about.iter().find_map(|event| match &event.event {
         Event::ToolFinished { call, ok, text, detail, ms, .. } if call == id => {
             let from = text.ceil_char_boundary(text.len().saturating_sub(MAX_PART));
@@ -200,7 +206,7 @@ fn call(id: &CallId, name: &str, args: &str, about: &[Recorded]) -> RowBody {
         args: args[..args.floor_char_boundary(MAX_PART)].to_owned(),
         result,
     };
-    if name.starts_with("subagent") { RowBody::Delegation(row) } else { RowBody::Tool(row) }
+    if (context.delegates)(name) { RowBody::Delegation(row) } else { RowBody::Tool(row) }
 }
 
 fn readable(receipt: &Receipt) -> Receipt {

@@ -5,6 +5,7 @@ use crate::client::Client;
 use crate::display;
 use crate::single::{Folders, Holder};
 use crate::text;
+use coppice_engine::config::Config;
 use coppice_engine::engine::ModelView;
 use serde::Deserialize;
 use serde_json::json;
@@ -14,12 +15,21 @@ struct Models {
     models: Vec<ModelView>,
 }
 
-/// Looks, and tells. Exit code 1 when Coppice could not work here.
+/// Looks, and tells. Exit code 1 when Coppice could not work here, 2 when its configuration is wrong.
 pub async fn run(folders: &Folders) -> Result<u8, Trouble> {
     let mut out = Out::stdout();
     let version = env!("CARGO_PKG_VERSION");
     out.line(&row("version", &format!("{version} on {} {}", std::env::consts::OS, std::env::consts::ARCH)))?;
-    out.line(&row("configuration", &configuration(folders)))?;
+    let path = folders.config.display();
+    if let Err(error) = Config::load(&folders.config) {
+        // The message names the file. Without a configuration there is nothing to open the data folder with.
+        out.line(&row("configuration", error.message()))?;
+        out.line(&row("data folder", &format!("{} (not opened)", folders.data.display())))?;
+        desktop(&mut out).await?;
+        return Ok(2);
+    }
+    let there = if folders.config.exists() { "" } else { " (not there: the defaults hold)" };
+    out.line(&row("configuration", &format!("{path}{there}")))?;
     let (holder, ours) = match folders.reach().await {
         Ok(Holder::Us(host)) => (Ok(Client::of(&host)), Some(host)),
         Ok(Holder::Other(client)) => (Ok(client), None),
@@ -44,9 +54,7 @@ pub async fn run(folders: &Folders) -> Result<u8, Trouble> {
             false
         }
     };
-    for (name, found) in display::findings().await {
-        out.line(&row(name, &found))?;
-    }
+    desktop(&mut out).await?;
     drop(holder);
     if let Some(host) = ours {
         host.leave().await?;
@@ -55,12 +63,14 @@ pub async fn run(folders: &Folders) -> Result<u8, Trouble> {
 }
 
 fn row(name: &str, found: &str) -> String {
-    format!("{name:<15}{}", text::line(found, 400))
+    format!("{name:<15}{}", text::line(found, 1000))
 }
 
-fn configuration(folders: &Folders) -> String {
-    let path = folders.config.display();
-    if folders.config.exists() { path.to_string() } else { format!("{path} (not there: the defaults hold)") }
+async fn desktop(out: &mut Out) -> Result<(), Trouble> {
+    for (name, found) in display::findings().await {
+        out.line(&row(name, &found))?;
+    }
+    Ok(())
 }
 
 fn model_text(model: &ModelView) -> String {

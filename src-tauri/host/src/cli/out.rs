@@ -49,9 +49,29 @@ impl Out {
         #[cfg(unix)]
         {
             let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
-            Some((size.ws_col.max(20).into(), size.ws_row.max(4).into()))
+            Some((known(size.ws_col, "COLUMNS", 80).max(20), known(size.ws_row, "LINES", 24).max(4)))
         }
         #[cfg(not(unix))]
         None
+    }
+}
+
+/// What the terminal tells; else what the environment tells; else what was usual for long.
+#[cfg(unix)]
+fn known(told: u16, name: &str, usual: usize) -> usize {
+    match told {
+        0 => coppice_engine::env::var(name).and_then(|size| size.parse().ok()).unwrap_or(usual),
+        told => told.into(),
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::known;
+
+    #[test]
+    fn a_terminal_that_does_not_know_its_size_has_the_usual_one() {
+        let sizes = [0, 40].map(|told| known(told, "COPPICE_NOT_SET", 80));
+        assert_eq!(sizes, [80, 40]);
     }
 }

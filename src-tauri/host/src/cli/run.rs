@@ -5,9 +5,10 @@ use super::{Out, RunArgs, STOPPED, Trouble, current, fresh_key, unknown};
 use crate::board::Board;
 use crate::client::Client;
 use crate::commands::Failed;
-use crate::host::asked_to_end;
+use crate::host::{Host, asked_to_end};
 use crate::text;
-use coppice_engine::agent::MAX_MESSAGE;
+use coppice_engine::config::bounds::MAX_MESSAGE;
+use coppice_engine::config::{Protocol, REHEARSAL};
 use coppice_engine::control::too_large;
 use coppice_engine::error::Code;
 use coppice_engine::event::{Mode, Receipt, Route};
@@ -32,26 +33,48 @@ struct Forest {
     tasks: Vec<TaskView>,
 }
 
-/// Runs a prompt in a new session, or in one that is there.
-pub async fn run(client: &Client, args: RunArgs, out: &mut Out) -> Result<u8, Trouble> {
+/// Runs a prompt in a new session, or in one that is there. `ours` is the host when this process holds the data folder.
+pub async fn run(client: &Client, ours: Option<&Host>, args: RunArgs, out: &mut Out) -> Result<u8, Trouble> {
     fits(&args.prompt)?;
     let target = match &args.session {
         Some(id) => find(client, id).await?,
         None => open(client, &args).await?,
     };
+    if !args.json {
+        tell_rehearsal(client, ours, &target, out).await?;
+    }
     follow(client, target, args.session.is_some(), args.prompt, args.json, out).await
 }
 
 /// Sends to a session that is there. Where another process holds the data folder, that one goes on with it; else this
 /// process stays until it has ended.
-pub async fn send(client: &Client, elsewhere: bool, id: &str, words: String, out: &mut Out) -> Result<u8, Trouble> {
+pub async fn send(client: &Client, ours: Option<&Host>, id: &str, words: String, out: &mut Out) -> Result<u8, Trouble> {
     fits(&words)?;
     let target = find(client, id).await?;
-    if !elsewhere {
+    if ours.is_some() {
+        tell_rehearsal(client, ours, &target, out).await?;
         return follow(client, target, true, words, false, out).await;
     }
     out.line(say(client, &target, words).await?)?;
     Ok(0)
+}
+
+/// Says before anything else that no model is at work, where that is so.
+async fn tell_rehearsal(
+    client: &Client,
+    ours: Option<&Host>,
+    target: &SessionView,
+    out: &mut Out,
+) -> Result<(), Trouble> {
+    // The built-in model has its name to itself; what others are called, the holder of the data folder knows.
+    let configured = ours.and_then(|host| host.engine.config().models.get(&target.model));
+    if configured.map_or(target.model != REHEARSAL, |model| model.protocol != Protocol::Rehearsal) {
+        return Ok(());
+    }
+    let about = client.call("about", json!({})).await?;
+    let config = text::line(about["config"].as_str().unwrap_or_default(), 400);
+    out.line("This is the rehearsal: a built-in player with real tools, no model. It needs no key and no network.")?;
+    Ok(out.line(&format!("Models that do real work are named in {config}."))?)
 }
 
 /// Refuses what no session would take, before one is opened for it.

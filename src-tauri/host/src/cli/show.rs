@@ -123,6 +123,7 @@ fn row_text(row: &Row) -> String {
 fn undelivered(receipt: &MessageReceipt) -> String {
     match receipt {
         MessageReceipt::NotDelivered { reason } => format!(" (not delivered: {reason})"),
+        MessageReceipt::Deferred { reason } => format!(" (not read yet: {reason}; it goes with your next message)"),
         MessageReceipt::Accepted => " (waits for the next step)".to_owned(),
         MessageReceipt::Admitted { .. } => String::new(),
     }
@@ -144,8 +145,12 @@ pub async fn stop(client: &Client, args: Value, preview: bool, json: bool, out: 
         let line = serde_json::to_string(&receipt).map_err(std::io::Error::other)?;
         out.line(&text::plain_json(&line))?;
     } else if preview {
-        let ends = text::count(receipt.ended.len(), "thing", "things");
-        out.line(&format!("Would end {ends}; {} would go on.", receipt.kept.len()))?;
+        out.line(&if receipt.ended.is_empty() {
+            "Nothing would end.".to_owned()
+        } else {
+            let ends = text::count(receipt.ended.len(), "thing", "things");
+            format!("Would end {ends}; {} would go on.", receipt.kept.len())
+        })?;
         for item in &receipt.ended {
             out.line(&format!("  {} {}", item.kind, text::line(&item.label, 80)))?;
         }

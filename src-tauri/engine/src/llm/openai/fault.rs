@@ -10,6 +10,9 @@ use std::time::Duration;
 /// How many characters of a server's own words are repeated.
 const QUOTED: usize = 200;
 
+/// The longest pause of a server that is taken at its word. Whoever asks for more asks for "not today".
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// A failed try.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
@@ -223,10 +226,21 @@ fn is_overflow(status: u16, error: &Value, words: &str) -> bool {
         || tells.iter().any(|tell| words.contains(tell))
 }
 
-/// How long a server asks to wait: milliseconds, seconds, or a date, which is read against the server's own clock.
+/// How long a server asks to wait, at most [`LONGEST_PAUSE`]: milliseconds, seconds, or a date, which is read against
+/// the server's own clock.
 fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
+    told_wait(headers).map(|wait| wait.min(LONGEST_PAUSE))
+}
+
+fn told_wait(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
-    let number = |text: &str, unit: f64| Duration::try_from_secs_f64(text.parse::<f64>().ok()? * unit).ok();
+    let number = |text: &str, unit: f64| {
+        let seconds = text.parse::<f64>().ok()? * unit;
+        if seconds > LONGEST_PAUSE.as_secs_f64() {
+            return Some(LONGEST_PAUSE);
+        }
+        Duration::try_from_secs_f64(seconds).ok()
+    };
     if let Some(wait) = text("retry-after-ms").and_then(|text| number(text, 0.001)) {
         return Some(wait);
     }
@@ -257,7 +271,10 @@ mod tests {
         assert_eq!(wait(&[("retry-after", "Sun, 06 Nov 1994 08:50:07 GMT"), date]), Some(Duration::from_secs(30)));
         assert_eq!(wait(&[("retry-after", "Sun, 06 Nov 1994 08:00:00 GMT"), date]), Some(Duration::ZERO));
         assert_eq!(wait(&[("retry-after", "Sun, 06 Nov 1994 08:50:07 GMT")]), None);
-        for odd in ["-3", "NaN", "1e99", "soon"] {
+        for huge in ["86401", "99999999999999999999", "1e99", "Fri, 31 Dec 9999 23:59:59 GMT"] {
+            assert_eq!(wait(&[("retry-after", huge), date]), Some(LONGEST_PAUSE), "{huge}");
+        }
+        for odd in ["-3", "NaN", "soon"] {
             assert_eq!(wait(&[("retry-after", odd), date]), None, "{odd}");
         }
     }

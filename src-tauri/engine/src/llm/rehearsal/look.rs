@@ -1,6 +1,7 @@
 //! The looks of the tour, as the children play them: one tool call a step, and an answer that quotes what came of them.
 
-use super::history::{Done, done, words};
+use super::history::{Done, done};
+use super::result::{self, More};
 use super::{Act, orders};
 use crate::event::Block;
 use crate::llm::{Message, Request, ToolSpec};
@@ -17,12 +18,21 @@ pub const LARGEST: &str = "The largest files";
 pub const OPEN_ENDS: &str = "The open ends";
 
 /// What every answer begins with, so that an earlier one is known again.
-const REPORT: &str = "I am the rehearsal. All that follows stands in the results of my tools.";
+pub const REPORT: &str = "I am the rehearsal. All that follows stands in the results of my tools.";
 /// How many lines of a result are quoted, and how many bytes of a line.
 const LINES: usize = 10;
 const LINE: usize = 160;
-/// Everything that is not machinery: what a command walks over.
-const FILES: &str = "find . \\( -name .git -o -name node_modules -o -name target \\) -prune -o -type f";
+/// How many of a tool's remarks are repeated.
+const NOTES: usize = 2;
+/// A function for a shell: all files, each ended by NUL. What git ignores is no work of a person, so it is left out,
+/// unless the folder as a whole is ignored.
+const FILES: &str = r#"files() {
+  if git check-ignore -q . 2>/dev/null; [ $? = 1 ]
+  then git ls-files -coz --deduplicate --exclude-standard |
+    while IFS= read -rd '' file; do [[ -f $file && ! -L $file ]] && printf './%s\0' "$file"; done
+  else find . -name .git -prune -o -type f -print0
+  fi
+}"#;
 
 /// One look at something.
 struct Step {
@@ -86,17 +96,22 @@ pub fn acts(request: &Request) -> Vec<Act> {
             text.push_str(&format!("\nYou asked for it: {}\n", finding(step, done)));
         }
     }
-    let mut found = 0;
-    for step in plan.iter().filter(|_| go_on) {
-        if let Some(done) = find(0, step) {
-            found += 1;
+    let made: Vec<(&Step, &Done<'_>)> = plan.iter().filter_map(|step| Some((step, find(0, step)?))).collect();
+    if go_on {
+        for (step, done) in &made {
             text.push_str(&format!("\n{}\n", finding(step, done)));
         }
-    }
-    if go_on {
-        text.push_str(&format!("\n{found} of {} looks were made.", plan.len()));
+        if !toolbox.has("bash") {
+            text.push_str("\nI was given no `bash`, so what needs it is left out.\n");
+        }
     } else {
-        text.push_str("\nMy earlier report stands. Say `go on` to have its looks completed.");
+        text.push_str("\nMy earlier report stands.");
+    }
+    if made.len() < plan.len() {
+        let (made, all) = (made.len(), plan.len());
+        text.push_str(&format!("\n{made} of {all} steps are done. Say `go on` for the rest."));
+    } else if go_on {
+        text.push_str(&format!("\nAll {} steps are done.", plan.len()));
     }
     acts.push(Act::Pause(Duration::from_millis(600)));
     acts.push(Act::Say(text));
@@ -160,71 +175,89 @@ fn titled(step: Option<Step>, title: &str, say: &str) -> Option<Step> {
     step.map(|step| Step { title: title.to_owned(), say: format!("I am the rehearsal: {say}"), ..step })
 }
 
-/// What an earlier step of the plan found.
-fn found<'a>(history: &[Done<'a>], step: &Option<Step>) -> Option<&'a str> {
+/// The latest attempt at a step of the plan.
+fn attempt<'a, 'b>(history: &'b [Done<'a>], step: &Option<Step>) -> Option<&'b Done<'a>> {
     let step = step.as_ref()?;
-    history.iter().rfind(|done| done.ok && done.tool == step.tool && done.args == step.args).map(|done| done.text)
+    history.iter().rfind(|done| done.tool == step.tool && done.args == step.args)
+}
+
+/// The lines that an earlier step of the plan found.
+fn lines<'a>(history: &[Done<'a>], step: &Option<Step>) -> Vec<&'a str> {
+    let done = attempt(history, step).filter(|done| done.ok);
+    done.map(|done| result::found(done.tool, done.text).lines).unwrap_or_default()
+}
+
+fn beginning(path: &str, toolbox: &Toolbox<'_>, pause: u64, say: &str) -> Option<Step> {
+    titled(toolbox.read(path, pause), &format!("`{path}`"), say)
 }
 
 fn here(history: &[Done<'_>], toolbox: &Toolbox<'_>) -> Vec<Option<Step>> {
-    let pause = 1100;
+    let pause = 1300;
     let top = titled(toolbox.glob("*", pause), "At the top", "first I look at what lies at the top of this folder.");
-    let list = titled(toolbox.bash("ls -p", pause), "The folder, listed", "now the same as a shell shows it.");
-    let names = found(history, &top).or_else(|| found(history, &list)).unwrap_or_default();
-    let readme = paths(names).find(|path| file_name(path).to_lowercase().starts_with("readme"));
-    let text = readme.or_else(|| paths(names).find(|path| is_text(path)));
-    let read = text.and_then(|path| {
-        let title = format!("`{path}`, as far as I read it");
-        titled(toolbox.read(path, pause), &title, "this one may introduce the rest, so I read its beginning.")
-    });
-    let lines = text.and_then(|path| {
-        let command = format!("wc -l -- {}", quote(path));
-        titled(toolbox.bash(&command, pause), "Its lines", "I count its lines.")
-    });
-    let kinds =
-        format!("{FILES} -print | sed -n 's/.*\\.\\([A-Za-z0-9]*\\)$/\\1/p' | sort | uniq -c | sort -rn | head -n 8");
-    let kinds = titled(toolbox.bash(&kinds, pause), "Files by kind", "last, how many files of each kind there are.");
-    vec![top, list, read, lines, kinds]
+    let names = lines(history, &top);
+    let read = match names.iter().find(|name| is_readme(name)) {
+        Some(readme) => beginning(readme, toolbox, pause, "this one introduces the rest, so I read its beginning."),
+        None => names.iter().find(|name| is_text(name)).and_then(|text| {
+            beginning(text, toolbox, pause, "nothing introduces the rest, so I read the beginning of the first text.")
+        }),
+    };
+    let most = "sort | uniq -c | sort -rn | head -n 8";
+    let kinds = toolbox.files(
+        "Files by kind",
+        &format!(r"tr '\0\n' '\n ' | sed -n 's|.*[^/]\.\([A-Za-z0-9]\{{1,\}}\)$|\1|p' | {most}"),
+        pause,
+    );
+    let kinds = titled(kinds, "Files by kind", "now how many files of each kind there are.");
+    let folders = toolbox.files(
+        "Files by folder",
+        &format!(r"tr '\0\n' '\n ' | sed -n 's|^\./\([^/]*\)/.*|\1|p' | {most}"),
+        pause,
+    );
+    let folders = titled(folders, "Files by folder", "last, which folders hold most of them.");
+    vec![top, read, kinds, folders]
 }
 
 fn largest(history: &[Done<'_>], toolbox: &Toolbox<'_>) -> Vec<Option<Step>> {
-    let pause = 1300;
-    let count = format!("{FILES} -print | wc -l");
-    let count = titled(toolbox.bash(&count, pause), "How many files", "first I count the files.");
-    let sizes = format!("{FILES} -exec wc -c {{}} + | grep -v ' total$' | sort -rn | head -n 10");
-    let sizes = titled(toolbox.bash(&sizes, pause), "The largest, in bytes", "now I put them in order of their sizes.");
-    let all = titled(toolbox.glob("**/*", pause), "All files", "I check the list with another tool.");
-    let listed = found(history, &sizes).or_else(|| found(history, &all)).unwrap_or_default();
-    let text = paths(listed).find(|path| is_text(path));
+    let pause = 1500;
+    if !toolbox.has("bash") {
+        let all = titled(toolbox.glob("**/*", pause), "All files", "I cannot measure files, so I list them.");
+        return vec![all];
+    }
+    let count = toolbox.files("How many files", r"tr '\0\n' '\n ' | wc -l", pause);
+    let count = titled(count, "Files in all", "first I count the files, without what git ignores.");
+    let sizes = r"xargs -0 -r wc -c | grep -v '^ *[0-9]* total$' | sort -rn | head -n 10";
+    let sizes = toolbox.files("The largest files", sizes, pause);
+    let sizes = titled(sizes, "The largest, in bytes", "now I put them in order of their sizes.");
+    let text = lines(history, &sizes).into_iter().filter_map(sized).find(|path| is_text(path));
     let read = text.and_then(|path| {
-        let title = format!("`{path}`, as far as I read it");
-        titled(toolbox.read(path, pause), &title, "this is the largest text that I saw, so I read its beginning.")
+        beginning(path, toolbox, pause, "this is the largest text among them, so I read its beginning.")
     });
-    let lines = text.and_then(|path| {
-        let command = format!("wc -l -- {}", quote(path));
-        titled(toolbox.bash(&command, pause), "Its lines", "I count its lines.")
-    });
-    let last = titled(toolbox.bash("ls -lt | head -n 6", pause), "Changed last", "and what changed last, at the top.");
-    vec![count, sizes, all, read, lines, last]
+    let last = toolbox.bash("ls -lt | grep -v '^total ' | head -n 5", pause);
+    let last = titled(last, "Changed last, at the top", "and what changed last, at the top.");
+    vec![count, sizes, read, last]
 }
 
 fn open_ends(history: &[Done<'_>], toolbox: &Toolbox<'_>) -> Vec<Option<Step>> {
     let pause = 1000;
     let notes = titled(
-        toolbox.grep("TODO|FIXME|XXX", pause),
+        toolbox.grep(r"\b(TODO|FIXME|XXX)\b", pause),
         "TODO, FIXME and XXX",
         "first I look for notes that people leave themselves.",
     );
-    let read = found(history, &notes).and_then(|notes| paths(notes).find(|path| is_text(path))).and_then(|path| {
-        let title = format!("`{path}`, as far as I read it");
-        titled(toolbox.read(path, pause), &title, "the first of these is worth a look.")
-    });
-    let status = "git status --short 2>&1 | head -n 20";
-    let status = titled(toolbox.bash(status, pause), "Not committed", "is something not committed?");
-    let log = titled(toolbox.bash("git log --oneline -n 5 2>&1", pause), "Committed last", "what was done last?");
-    let tests = titled(toolbox.glob("**/*test*", pause), "Tests, by name", "are there tests?");
+    let read = lines(history, &notes)
+        .into_iter()
+        .filter_map(|hit| hit.split_once(':'))
+        .map(|(path, _)| path)
+        .find(|path| is_text(path))
+        .and_then(|path| beginning(path, toolbox, pause, "I look into the first of these."));
+    let status = titled(toolbox.bash("git status --short -- .", pause), "Not committed", "is something not committed?");
+    let log = toolbox.bash("git log --oneline -n 5 -- .", pause);
+    let log = titled(log, "Committed last", "what was done last?");
+    // Where git has nothing to say about changes, it has no commits to tell either.
+    let log = log.filter(|_| attempt(history, &status).is_none_or(|status| status.ok));
+    let tests = titled(toolbox.glob("**/*test*", pause), "Names with \"test\"", "are there tests?");
     let unfinished = titled(
-        toolbox.grep("unimplemented|not implemented|HACK", pause),
+        toolbox.grep(r"\b(unimplemented|not implemented|HACK)\b", pause),
         "Said to be unfinished",
         "last, what says of itself that it is not finished.",
     );
@@ -234,26 +267,47 @@ fn open_ends(history: &[Done<'_>], toolbox: &Toolbox<'_>) -> Vec<Option<Step>> {
 /// What came of a step, quoted.
 fn finding(step: &Step, done: &Done<'_>) -> String {
     let Step { title, .. } = step;
-    let lines: Vec<&str> = done.text.trim().lines().collect();
     if !done.ok {
-        let why = lines.first().copied().unwrap_or("no reason was given");
-        return format!("**{title}**: this did not work: {}", crate::text::cut(why, LINE));
+        return format!("**{title}**: this did not work: {}", shortened(result::why(done.tool, done.text)));
     }
-    let quoted: String =
-        lines.iter().take(LINES).map(|line| format!("    {}\n", crate::text::cut(line, LINE))).collect();
-    match lines.len() {
-        0 => format!("**{title}**: nothing."),
-        n if n > LINES => format!("**{title}** (the first {LINES} of {n} lines)\n\n{}", quoted.trim_end()),
-        n => format!("**{title}** ({n} {})\n\n{}", if n == 1 { "line" } else { "lines" }, quoted.trim_end()),
+    let found = result::found(done.tool, done.text);
+    let shown = found.lines.len().min(LINES);
+    let mut text = match (found.lines.len(), found.more) {
+        (0, _) => format!("**{title}**: nothing."),
+        (_, More::Of(all)) => format!("**{title}** (the first {shown} of {all} lines)"),
+        (all, More::Some) => format!("**{title}** (the first {shown} of more than {all} lines)"),
+        (all, More::None) if all > shown => format!("**{title}** (the first {shown} of {all} lines)"),
+        (all, More::None) => format!("**{title}** ({all} {})", if all == 1 { "line" } else { "lines" }),
+    };
+    for (at, line) in found.lines.iter().take(LINES).enumerate() {
+        text.push_str(if at == 0 { "\n\n    " } else { "\n    " });
+        text.push_str(&shortened(line));
     }
+    for note in found.notes.iter().take(NOTES) {
+        text.push_str(&format!("\n\n({})", shortened(note)));
+    }
+    if found.notes.len() > NOTES {
+        text.push_str(&format!("\n\n(And {} more like this.)", found.notes.len() - NOTES));
+    }
+    text
+}
+
+/// A line of a tool, cut where it is too long to quote.
+fn shortened(line: &str) -> String {
+    let cut = crate::text::cut(line, LINE);
+    if cut.len() < line.len() { format!("{cut}…") } else { cut.to_owned() }
 }
 
 /// The tools that may be called, and how they name their arguments.
 struct Toolbox<'a>(&'a [ToolSpec]);
 
 impl Toolbox<'_> {
+    fn has(&self, tool: &str) -> bool {
+        self.0.iter().any(|spec| spec.name == tool)
+    }
+
     fn step(&self, tool: &'static str, args: Value, pause: u64) -> Option<Step> {
-        self.0.iter().any(|spec| spec.name == tool).then(|| Step {
+        self.has(tool).then(|| Step {
             title: String::new(),
             say: format!("I am the rehearsal: I use `{tool}` for that."),
             tool,
@@ -264,6 +318,11 @@ impl Toolbox<'_> {
 
     fn bash(&self, command: &str, pause: u64) -> Option<Step> {
         self.step("bash", json!({"command": command}), pause)
+    }
+
+    /// A command over all files. What it is for stands before it, for whoever watches.
+    fn files(&self, what: &str, command: &str, pause: u64) -> Option<Step> {
+        self.bash(&format!("# {what}\n{FILES}\nfiles | {command}"), pause)
     }
 
     fn glob(&self, pattern: &str, pause: u64) -> Option<Step> {
@@ -279,22 +338,20 @@ impl Toolbox<'_> {
     }
 }
 
-/// What looks like a path in a tool's answer, in order.
-fn paths(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().filter_map(|line| {
-        // Sizes stand before a path, line numbers behind it.
-        let line = match line.trim().split_once(' ') {
-            Some((size, path)) if size.bytes().all(|byte| byte.is_ascii_digit()) => path,
-            _ => line.trim(),
-        };
-        let path = line.split(':').next().unwrap_or(line);
-        let path = path.strip_prefix("./").unwrap_or(path);
-        (!path.is_empty() && path.len() < 300 && words(path).next().is_some()).then_some(path)
-    })
+/// The path behind a size.
+fn sized(line: &str) -> Option<&str> {
+    let (size, path) = line.trim_start().split_once(' ')?;
+    size.bytes().all(|byte| byte.is_ascii_digit()).then(|| path.strip_prefix("./").unwrap_or(path))
 }
 
 fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Whether a name is that of a text that introduces the rest.
+fn is_readme(path: &str) -> bool {
+    let name = file_name(path).to_lowercase();
+    name.starts_with("readme") && (is_text(&name) || !name.contains('.')) && !path.ends_with('/')
 }
 
 /// Whether a name is one that texts have.
@@ -316,9 +373,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_read_from_what_tools_answer() {
-        let answer = "README.md\nsrc/\n01-intro.md\n  900 ./a b.bin\nsrc/lib.rs:12: // TODO: x\n\n...\n";
-        let found: Vec<&str> = paths(answer).collect();
-        assert_eq!(found, ["README.md", "src/", "01-intro.md", "a b.bin", "src/lib.rs"]);
+    fn names_are_read_as_tools_tell_them() {
+        assert_eq!(sized("  900 ./a b.bin"), Some("a b.bin"));
+        assert_eq!(sized("7 ./01 intro.md"), Some("01 intro.md"));
+        assert_eq!(sized("wc: x: Permission denied"), None);
+        let readmes = ["README.md", "readme", "Readme.txt", "README.pdf", "readme/", "README.md.gz", "a.md"];
+        assert_eq!(readmes.map(is_readme), [true, true, true, false, false, false, false]);
     }
 }

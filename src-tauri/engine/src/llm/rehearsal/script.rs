@@ -3,7 +3,8 @@
 use super::{Act, history};
 use crate::event::{Stop, Usage};
 use crate::llm::{Failure, FailureKind, Message, Request};
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,7 +30,7 @@ enum Action {
     Think(String),
     Call(Call),
     SayResult(Result_),
-    WaitMs(u64),
+    WaitMs(#[serde(deserialize_with = "pause")] u64),
     UntilFile(String),
     Hang(bool),
     Fail(Fail),
@@ -89,10 +90,21 @@ enum Reason {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Tokens {
-    input: i64,
-    output: i64,
+    input: u32,
+    output: u32,
     #[serde(default)]
-    cached: i64,
+    cached: u32,
+}
+
+/// The longest pause of a script, in milliseconds: an hour.
+const MAX_PAUSE_MS: u64 = 60 * 60 * 1000;
+
+fn pause<'de, D: Deserializer<'de>>(value: D) -> Result<u64, D::Error> {
+    let ms = u64::deserialize(value)?;
+    if ms > MAX_PAUSE_MS {
+        return Err(D::Error::custom(format!("`wait_ms` is from 0 to {MAX_PAUSE_MS}, not {ms}")));
+    }
+    Ok(ms)
 }
 
 fn no_args() -> Value {
@@ -100,9 +112,13 @@ fn no_args() -> Value {
 }
 
 impl Script {
-    /// Reads a script. The error names the line and what is wrong there.
+    /// Reads a script. The error names the line and the column, and what is wrong there.
     pub fn parse(text: &str) -> Result<Self, String> {
-        serde_json::from_str(text).map_err(|error| format!("the script is not valid: {error}."))
+        serde_json::from_str(text).map_err(|error| {
+            let (line, column, all) = (error.line(), error.column(), error.to_string());
+            let what = all.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&all);
+            format!("line {line}, column {column}: {what}.")
+        })
     }
 
     /// What a request comes to.
@@ -149,9 +165,12 @@ fn act(action: &Action, request: &Request) -> Result<Act, Failure> {
         Action::Fail(Fail { kind, message }) => Act::Fail(Failure::new(kind.failure(), message.clone())),
         Action::Stop(Reason::MaxTokens) => Act::Stop(Stop::MaxTokens),
         Action::Stop(Reason::Refusal) => Act::Stop(Stop::Refusal),
-        Action::Usage(Tokens { input, output, cached }) => {
-            Act::Usage(Usage { input: *input, output: *output, cached: *cached, estimated: false })
-        }
+        Action::Usage(Tokens { input, output, cached }) => Act::Usage(Usage {
+            input: (*input).into(),
+            output: (*output).into(),
+            cached: (*cached).into(),
+            estimated: false,
+        }),
     })
 }
 

@@ -10,6 +10,8 @@ use std::time::Duration;
 /// The tools that it uses.
 const START: &str = "subagent";
 const COLLECT: &str = "task_output";
+/// What every report begins with, so that an earlier one is known again.
+const FOUND: &str = "I am the rehearsal. This is what the looks found; I have added nothing.";
 /// How many bytes of a child's answer a report repeats.
 const QUOTED: usize = 6000;
 const BREATH: Duration = Duration::from_millis(700);
@@ -18,8 +20,8 @@ const BREATH: Duration = Duration::from_millis(700);
 const LOOKS: [(&str, &str); 3] = [
     (
         look::HERE,
-        "Say what this folder holds: list it, read what introduces it, count its files by kind. Look only, change \
-         nothing. Answer with what you found.",
+        "Say what this folder holds: list it, read what introduces it, count its files by kind and by folder. Look only, \
+         change nothing. Answer with what you found.",
     ),
     (
         look::LARGEST,
@@ -45,11 +47,13 @@ struct Start<'a> {
 
 /// What the root has seen since it last started looks.
 struct Round<'a> {
+    /// The position of the message that started them.
+    at: usize,
     starts: Vec<Start<'a>>,
     /// The tasks whose end it was told, with the word for it.
     ended: BTreeMap<&'a str, &'a str>,
-    /// What it has collected, by task.
-    collected: BTreeMap<String, &'a str>,
+    /// What it has collected, by task, with the position of the message that asked for it.
+    collected: BTreeMap<String, (usize, &'a str)>,
 }
 
 /// What a request to the root comes to.
@@ -61,8 +65,8 @@ pub fn acts(request: &Request) -> Vec<Act> {
             begin(request)
         }
         Some(Message::User(_)) => explain(&round),
-        _ if round.collected.is_empty() => started(&round),
-        _ => report(&round),
+        _ if round.collected.is_empty() => started(request, &round),
+        _ => report(request, &round),
     }
 }
 
@@ -97,10 +101,10 @@ fn begin(request: &Request) -> Vec<Act> {
 }
 
 /// The looks were started; the turn ends, so that their ends can wake it.
-fn started(round: &Round<'_>) -> Vec<Act> {
+fn started(request: &Request, round: &Round<'_>) -> Vec<Act> {
     let (running, others): (Vec<_>, Vec<_>) = round.starts.iter().partition(|start| start.ok && start.task.is_some());
     if running.is_empty() && others.iter().any(|start| start.ok) {
-        return report(round);
+        return report(request, round);
     }
     let mut text = "I am the rehearsal: ".to_owned();
     if running.is_empty() {
@@ -133,7 +137,7 @@ fn woken(request: &Request, round: &Round<'_>, text: &str) -> Vec<Act> {
         round.ended.iter().filter(|&(task, status)| *status == "completed" && !round.collected.contains_key(*task));
     let fresh: Vec<&str> = fresh.map(|(task, _)| *task).collect();
     if fresh.is_empty() || !request.tools.iter().any(|tool| tool.name == COLLECT) {
-        return report(round);
+        return report(request, round);
     }
     let mut acts = say("I am the rehearsal: all that I waited for has ended. I collect what was found.");
     acts.extend(fresh.iter().map(|task| {
@@ -143,22 +147,28 @@ fn woken(request: &Request, round: &Round<'_>, text: &str) -> Vec<Act> {
     acts
 }
 
-/// What the children found, and nothing else.
-fn report(round: &Round<'_>) -> Vec<Act> {
-    let mut text =
-        "I am the rehearsal. This is what the looks found, as they told it; I have added nothing.".to_owned();
+/// What the children found, and nothing else. What an earlier report told is not told again.
+fn report(request: &Request, round: &Round<'_>) -> Vec<Act> {
+    let is_report = |message: &Message| match message {
+        Message::Assistant(blocks) => {
+            blocks.iter().any(|block| matches!(block, Block::Text { text } if text.starts_with(FOUND)))
+        }
+        Message::User(_) | Message::Tool { .. } => false,
+    };
+    let reported = request.messages.iter().rposition(is_report).filter(|at| *at > round.at);
+    let mut text = FOUND.to_owned();
     let mut section = |title: &str, body: &str| text.push_str(&format!("\n\n## {title}\n\n{body}"));
-    for start in &round.starts {
+    for start in round.starts.iter().filter(|_| reported.is_none()) {
         let collected = start.task.and_then(|task| round.collected.get(task));
         let status = start.task.and_then(|task| round.ended.get(task));
         match (start.task, collected, status) {
-            (_, Some(found), _) => section(&start.label, crate::text::cut(found.trim(), QUOTED)),
+            (_, Some((_, found)), _) => section(&start.label, &quoted(found)),
             (Some(_), None, Some(&"killed")) => section(&start.label, "This look was stopped before it could report."),
             (Some(task), None, Some(status)) => {
                 section(&start.label, &format!("There is no report of this look: {task} ended as {status}."));
             }
             (Some(task), None, None) => section(&start.label, &format!("{task} is still at work.")),
-            (None, None, _) if start.ok => section(&start.label, crate::text::cut(start.text.trim(), QUOTED)),
+            (None, None, _) if start.ok => section(&start.label, &quoted(start.text)),
             (None, None, _) => {
                 section(&start.label, &format!("This look was not started: {}", first_line(start.text)));
             }
@@ -166,10 +176,29 @@ fn report(round: &Round<'_>) -> Vec<Act> {
     }
     // Children that were woken again by a message report under a new task.
     let known = |task: &str| round.starts.iter().any(|start| start.task == Some(task));
-    for (task, found) in round.collected.iter().filter(|(task, _)| !known(task)) {
-        section(&format!("Later: {task}"), crate::text::cut(found.trim(), QUOTED));
+    let later = round.collected.iter().filter(|(task, (at, _))| !known(task) && reported.is_none_or(|told| told < *at));
+    for (task, (_, found)) in later {
+        section(&format!("Later: {task}"), &quoted(found));
+    }
+    if text == FOUND {
+        text = "I am the rehearsal: there is nothing new to report.".to_owned();
     }
     say(text)
+}
+
+/// What a child told, without how it begins every time and without the status behind it.
+fn quoted(found: &str) -> String {
+    let mut found = found.trim();
+    if let Some((before, last)) = found.rsplit_once('\n')
+        && last.starts_with('[')
+        && last.ends_with(']')
+        && last.find(": ").is_some_and(|end| !history::task_ids(&last[1..end]).is_empty())
+    {
+        found = before.trim_end();
+    }
+    let found = found.strip_prefix(look::REPORT).unwrap_or(found).trim_start_matches('\n');
+    let cut = crate::text::cut(found, QUOTED);
+    if cut.len() < found.len() { format!("{cut}…\n\n(The rest stands in its own session.)") } else { cut.to_owned() }
 }
 
 /// An answer to whatever a person says that no part was written for.
@@ -201,14 +230,14 @@ impl<'a> Round<'a> {
             Message::Assistant(blocks) => blocks.iter().any(is_start),
             Message::User(_) | Message::Tool { .. } => false,
         })?;
-        let mut round = Self { starts: Vec::new(), ended: BTreeMap::new(), collected: BTreeMap::new() };
+        let mut round = Self { at, starts: Vec::new(), ended: BTreeMap::new(), collected: BTreeMap::new() };
         for done in history::done(messages).into_iter().filter(|done| done.at >= at) {
             let word = |name: &str| done.args[name].as_str().unwrap_or_default().to_owned();
             if done.tool == START {
                 let task = history::task_ids(done.text).first().map(|(_, task)| *task).filter(|_| done.ok);
                 round.starts.push(Start { label: word("description"), task, text: done.text, ok: done.ok });
             } else if done.tool == COLLECT {
-                round.collected.insert(word("task_id"), done.text);
+                round.collected.insert(word("task_id"), (done.at, done.text));
             }
         }
         for message in &messages[at..] {

@@ -1,0 +1,37 @@
+//! The bounds that nobody has to choose, but that a person may meet: how much is taken, waited for and kept. What can be
+//! chosen is in [`crate::config::Limits`]; bounds that only one module could explain stand in that module.
+
+use std::time::Duration;
+
+/// The largest message or prompt that is taken, in bytes.
+pub const MAX_MESSAGE: usize = 1024 * 1024;
+
+/// The most bytes of text that a tool gives the model at once. What is left out is announced, with the way to read it.
+pub const MAX_RESULT: usize = 32 * 1024;
+
+/// The longest that a wait for a task or a session may take.
+pub const MAX_WAIT: Duration = Duration::from_secs(600);
+
+/// How long a wait takes when nothing is said.
+pub const DEFAULT_WAIT: Duration = Duration::from_secs(30);
+
+/// The longest that a command in the foreground may run.
+pub const MAX_COMMAND: Duration = Duration::from_secs(600);
+
+/// How long a command in the foreground may run when nothing is said.
+pub const DEFAULT_COMMAND: Duration = Duration::from_secs(120);
+
+/// How much of the output of a command in the background is kept on disk, its beginning and its end, in bytes.
+pub const MAX_OUTPUT: u64 = 32 * 1024 * 1024;
+
+/// How long a session without work stays in memory after it was last used.
+pub const AGENT_REST: Duration = Duration::from_secs(600);
+
+/// How many answers of commands are kept for those who ask again with the same key.
+pub const KEPT_ANSWERS: i64 = 10_000;
+
+/// How many deletions are remembered for followers that come back.
+pub const KEPT_DELETIONS: usize = 10_000;
+
+/// Of how many tasks it is remembered how far their owner has read.
+pub const KEPT_CURSORS: usize = 10_000;

@@ -1,0 +1,73 @@
+//! A command is done once for its key, however often it comes.
+
+use super::Engine;
+use crate::error::{Code, Error, Result};
+use crate::task::lock;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Engine {
+    /// Does `work` once for a key, and answers what it answered then when the key comes again. A failure is not kept:
+    /// it did nothing, so it may be tried again.
+    pub(super) async fn once<T: Serialize + serde::de::DeserializeOwned>(
+        &self,
+        key: &str,
+        of: String,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        if self.0.closing.load(Ordering::Acquire) {
+            return Err(Error::new(Code::ShuttingDown, "Coppice is closing. Nothing was done."));
+        }
+        self.0.log.check_held()?;
+        if key.trim().is_empty() || key.len() > 200 {
+            return Err(Error::new(
+                Code::BadRequest,
+                "The key must have 1 to 200 characters; mint a fresh one for each command.",
+            ));
+        }
+        let turn = lock(&self.0.keys).entry(key.to_owned()).or_default().clone();
+        let answer = {
+            let _turn = turn.lock().await;
+            match self.0.log.answer(key).await? {
+                Some(kept) => {
+                    let other = || {
+                        let message = "This key was used for another command. Mint a fresh one. Nothing was done.";
+                        Error::new(Code::BadRequest, message)
+                    };
+                    let Kept { of: before, answer } = serde_json::from_value(kept).map_err(|_| other())?;
+                    if before != of {
+                        return Err(other());
+                    }
+                    serde_json::from_value(answer).map_err(|error| other().because(error))
+                }
+                None => match work.await {
+                    Ok(answer) => {
+                        let kept = serde_json::to_value(&answer)
+                            .and_then(|answer| serde_json::to_value(Kept { of, answer }))
+                            .map_err(|error| Error::new(Code::Internal, "The answer cannot be kept.").because(error))?;
+                        // It is done, whether its answer can be kept or not.
+                        if let Err(error) = self.0.log.keep_answer(key, kept).await {
+                            tracing::warn!(%error, "the answer of a command cannot be kept");
+                        }
+                        Ok(answer)
+                    }
+                    Err(error) => Err(error),
+                },
+            }
+        };
+        let mut keys = lock(&self.0.keys);
+        if keys.get(key).is_some_and(|waiting| Arc::strong_count(waiting) <= 2) {
+            keys.remove(key);
+        }
+        answer
+    }
+}
+
+/// The answer of a command as it is kept under its key, with what the command was: the same key never does two things.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    of: String,
+    answer: Value,
+}
