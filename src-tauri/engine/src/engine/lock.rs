@@ -7,7 +7,17 @@ use std::io::{Read, Seek, Write};
 use std::path::Path;
 
 /// The lock, held until it is dropped or the process ends.
-pub struct FolderLock(#[expect(dead_code, reason = "holding the file holds the lock")] File);
+pub struct FolderLock(File);
+
+impl Drop for FolderLock {
+    /// Gives it back by name: a process that is just being made has the file open too, until it runs its program, and
+    /// closing our own would leave the lock to it.
+    fn drop(&mut self) {
+        if let Err(error) = self.0.unlock() {
+            tracing::warn!(%error, "the data folder's lock is given back only when the file is closed");
+        }
+    }
+}
 
 impl FolderLock {
     /// Takes the lock of the folder `data`, which must exist, and says what is held by it. `held_elsewhere`, with the
