@@ -5,6 +5,8 @@
 pub mod desk;
 #[cfg(target_os = "linux")]
 pub mod page;
+#[cfg(target_os = "linux")]
+pub mod tray;
 
 use serde_json::{Value, json};
 use std::collections::VecDeque;

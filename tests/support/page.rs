@@ -78,6 +78,24 @@ impl Page {
         area.send_keys(&Key::Enter.to_string()).await.unwrap();
     }
 
+    /// Presses keys together, wherever the focus is. A press that ends the program may have no answer.
+    pub async fn keys(&self, modifier: Key, key: char) {
+        let chord = format!("{modifier}{key}");
+        let _ = self.client.active_element().await.unwrap().send_keys(&chord).await;
+    }
+
+    /// Waits until this script answers true.
+    pub async fn holds(&self, script: &str) {
+        let end = Instant::now() + PATIENCE;
+        while self.client.execute(script, Vec::new()).await.ok().and_then(|answer| answer.as_bool()) != Some(true) {
+            if Instant::now() > end {
+                self.shoot("lost").await;
+                panic!("it never holds: {script}");
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     /// The row of the tree of which a part says exactly this: its name, or its state.
     pub async fn row(&self, text: &str) -> Element {
         self.find(&format!("//*[@role='treeitem'][.//*[normalize-space(text())={}]]", quoted(text))).await
