@@ -5,6 +5,9 @@ use fantoccini::key::Key;
 use fantoccini::{Client, Locator, elements::Element};
 use std::time::{Duration, Instant};
 
+/// How long a picture may take.
+const PICTURE: Duration = Duration::from_secs(5);
+
 /// The page of the window.
 pub struct Page {
     client: Client,
@@ -114,9 +117,10 @@ impl Page {
         for theme in ["light", "dark"] {
             let script = "document.documentElement.dataset.theme = arguments[0]";
             let themed = self.client.execute(script, vec![theme.into()]).await;
-            let picture = self.client.screenshot().await;
+            // A page at rest may present no further frame for the picture to be taken from.
+            let picture = tokio::time::timeout(PICTURE, self.client.screenshot()).await;
             // A picture helps whoever looks for the cause; the journey does not hang on it.
-            if let (Ok(_), Ok(picture)) = (themed, picture) {
+            if let (Ok(_), Ok(Ok(picture))) = (themed, picture) {
                 std::fs::write(dir.join(format!("{name}-{theme}.png")), picture).unwrap();
             }
         }
