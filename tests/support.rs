@@ -7,6 +7,8 @@ pub mod crash;
 pub mod desk;
 #[cfg(target_os = "linux")]
 pub mod page;
+#[cfg(target_os = "linux")]
+pub mod tray;
 
 use serde_json::{Value, json};
 use std::collections::VecDeque;

@@ -2,6 +2,7 @@
 
 use crate::support::desk::{Desk, journey};
 use crate::support::{Place, mark, processes_with, sleepers, until};
+use fantoccini::key::Key;
 use serde_json::{Value, json};
 
 fn delegate(label: &str) -> Value {
@@ -162,5 +163,134 @@ fn without_a_notification_service_the_window_says_so_and_goes_on() {
         window.page.sees("No notification service answers").await;
         window.page.row("south").await;
         window.close().await;
+    });
+}
+
+const AT_THE_END: &str = "const log = document.querySelector('[role=log]'); \
+                          return log.scrollHeight > log.clientHeight && log.scrollHeight - log.scrollTop - log.clientHeight < 2";
+
+#[test]
+fn a_long_transcript_opens_at_its_end_and_the_window_itself_never_scrolls() {
+    journey(async {
+        let desk = Desk::new(true).await;
+        let long = |word: &str| {
+            let parts: Vec<String> = (1..30).map(|n| format!("{word} {n}\n\n```\ncode {n}\n```\n\n")).collect();
+            json!([{ "say": parts.concat() }])
+        };
+        let place = Place::new(json!({ "sessions": {
+            "root": { "steps": [[delegate("north"), delegate("east")], long("root"), long("again"), long("more")] },
+            "north": { "steps": [long("north")] },
+            "east": { "steps": [long("east")] },
+        } }));
+        let window = desk.open(&place).await;
+        begin(&window.page, "Survey the garden").await;
+        window.page.row("completed").await;
+        for _ in 0..2 {
+            for label in ["north", "east"] {
+                window.page.row(label).await.click().await.unwrap();
+                window.page.shows(label).await;
+                window.page.holds(AT_THE_END).await;
+            }
+        }
+        window.page.holds("return document.documentElement.scrollHeight === innerHeight").await;
+        window.page.shoot("long").await;
+        window.close().await;
+    });
+}
+
+#[test]
+fn the_page_comes_back_with_its_draft_when_the_process_that_shows_it_is_killed() {
+    journey(async {
+        let (desk, place) = (Desk::new(true).await, fan_out());
+        let window = desk.open(&place).await;
+        begin(&window.page, "Survey the garden").await;
+        window.page.row("north").await.click().await.unwrap();
+        window.page.shows("north").await;
+        window.page.write("Message to north", "Look tw").await;
+        let before = window.page_processes();
+        assert_eq!(before.len(), 1);
+        crate::support::output("kill", &["-KILL", &before[0].to_string()]);
+        until("another process shows the page", || {
+            let now = window.page_processes();
+            (!now.is_empty() && now != before).then_some(())
+        });
+        place.open_gate("north");
+        until("the work went on", || place.run(["tree"]).out.contains("completed").then_some(()));
+        window.close().await;
+        let window = desk.open(&place).await;
+        window.page.shows("north").await;
+        let draft = "return document.querySelector('textarea').value === 'Look tw'";
+        window.page.holds(draft).await;
+        window.close().await;
+    });
+}
+
+#[test]
+fn a_quit_with_work_asks_and_who_keeps_it_running_gets_the_window_back_by_another_start() {
+    journey(async {
+        let (desk, place) = (Desk::new(true).await, fan_out());
+        let window = desk.open(&place).await;
+        begin(&window.page, "Survey the garden").await;
+        window.page.row("north").await;
+        window.page.keys(Key::Control, 'q').await;
+        window.page.sees("Start Coppice again to bring its window back.").await;
+        window.page.shoot("quit").await;
+        window.page.press("Cancel").await;
+        window.page.keys(Key::Control, 'q').await;
+        window.page.press("Keep running without a window").await;
+        window.page.holds("return document.hidden").await;
+        let note =
+            until("a notice", || desk.shown().into_iter().find(|note| note.title.contains("without its window")));
+        assert_eq!(
+            note.body,
+            "3 runs are still at work. Click here, or start Coppice again, to bring the window back."
+        );
+        place.open_gate("north");
+        until("an end is told", || desk.shown().into_iter().find(|note| note.title.contains("north")).map(drop));
+        desk.start_again(&place);
+        window.page.holds("return !document.hidden").await;
+        window.page.keys(Key::Control, 'q').await;
+        // It may end before it answers.
+        let _ = window.page.find("//button[normalize-space(.)='Stop all and quit']").await.click().await;
+        window.gone().await;
+    });
+}
+
+#[test]
+fn a_quit_without_work_asks_nothing() {
+    journey(async {
+        let (desk, place) = (Desk::new(true).await, fan_out());
+        let window = desk.open(&place).await;
+        window.page.sees("What should be done?").await;
+        window.page.keys(Key::Control, 'q').await;
+        window.gone().await;
+    });
+}
+
+#[test]
+fn the_tray_says_what_runs_brings_the_window_back_and_stops() {
+    journey(async {
+        let (desk, place) = (Desk::with_tray().await, fan_out());
+        let window = desk.open(&place).await;
+        let tray = desk.tray.as_ref().unwrap();
+        let says = |line: &str| {
+            until(line, || tray.menu().first().filter(|(label, _)| label == line).map(drop));
+        };
+        says("Nothing runs");
+        begin(&window.page, "Survey the garden").await;
+        says("3 run");
+        window.page.row("north").await;
+        window.page.keys(Key::Control, 'q').await;
+        window.page.press("Keep running without a window").await;
+        window.page.holds("return document.hidden").await;
+        tray.press("Open Coppice");
+        window.page.holds("return !document.hidden").await;
+        tray.press("Quit");
+        window.page.sees("3 run in 1 session.").await;
+        window.page.press("Cancel").await;
+        tray.press("Stop everything");
+        says("Nothing runs");
+        tray.press("Quit");
+        window.gone().await;
     });
 }

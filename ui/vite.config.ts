@@ -7,5 +7,12 @@ export default defineConfig({
   base: "./",
   build: { target: "safari17", modulePreload: false, assetsInlineLimit: 0 },
   resolve: process.env.VITEST ? { conditions: ["browser"] } : {},
-  test: { environment: "jsdom", testTimeout: 20_000, include: ["src/**/*.test.ts"], setupFiles: ["src/test/setup.ts"] },
+  test: {
+    environment: "jsdom",
+    // The colours are read as words.
+    css: { include: /tokens\.css/ },
+    testTimeout: 20_000,
+    include: ["src/**/*.test.ts"],
+    setupFiles: ["src/test/setup.ts"],
+  },
 });

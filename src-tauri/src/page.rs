@@ -41,7 +41,12 @@ impl Page {
 
     /// The session that the focused window shows; none when it has not the focus.
     pub fn seen(&self) -> Option<SessionId> {
-        if self.focused.load(Ordering::Relaxed) { self.lock().open.clone() } else { None }
+        if self.is_focused() { self.lock().open.clone() } else { None }
+    }
+
+    /// Whether the window has the focus.
+    pub fn is_focused(&self) -> bool {
+        self.focused.load(Ordering::Relaxed)
     }
 
     /// The window got or lost the focus.

@@ -9,7 +9,7 @@ use coppice_engine::engine::Target;
 use coppice_engine::env::Env;
 use coppice_engine::event::Receipt;
 use coppice_host::host::Host;
-use coppice_host::notify;
+use coppice_host::notify::{self, Gone};
 use coppice_host::push::{Push, Quit};
 use coppice_host::status::Topic;
 use coppice_host::text;
@@ -66,20 +66,27 @@ pub fn close(app: &AppHandle) {
         leave(app);
         return;
     }
-    hide(app);
-    if !app.state::<Question>().told.swap(true, Ordering::Relaxed) {
-        shell.say(notify::goes_on(run, shell.has_tray()));
-    }
+    take_away(app, if shell.has_tray() { Gone::Tray } else { Gone::Minimised });
 }
 
-/// Takes the window away: into the tray, or to where minimised windows go. A question in it goes with it.
-fn hide(app: &AppHandle) {
-    app.state::<Question>().over();
+/// Takes the window away, and says how it comes back: each time when it is nowhere to be seen, else the first time. A
+/// question in it goes with it. On the main thread.
+fn take_away(app: &AppHandle, gone: Gone) {
+    let (shell, question) = (app.state::<Shell>(), app.state::<Question>());
+    question.over();
     let Some(window) = app.get_webview_window(MAIN) else { return };
     place::save(app.state::<Host>().engine.data(), &window);
-    let done = if app.state::<Shell>().has_tray() { window.hide() } else { window.minimize() };
+    let done = match gone {
+        Gone::Minimised => window.minimize(),
+        Gone::Tray | Gone::Hidden => window.hide(),
+    };
     if let Err(error) = done {
         tracing::warn!(%error, "the window could not be hidden");
+    }
+    // Not every desktop says that a window which is gone has lost the focus.
+    app.state::<Page>().focus(false);
+    if !question.told.swap(true, Ordering::Relaxed) || gone == Gone::Hidden {
+        shell.say(notify::goes_on(shell.counts().map(|counts| counts.run), gone));
     }
 }
 
@@ -100,8 +107,10 @@ pub async fn choose(app: &AppHandle, choice: Quit) {
         }
         Quit::Keep => {
             question.over();
+            // Who wants no window gets none, though nothing but a notification shows where it went.
+            let gone = if app.state::<Shell>().has_tray() { Gone::Tray } else { Gone::Hidden };
             let hiding = app.clone();
-            if let Err(error) = app.run_on_main_thread(move || hide(&hiding)) {
+            if let Err(error) = app.run_on_main_thread(move || take_away(&hiding, gone)) {
                 tracing::warn!(%error, "the window could not be hidden");
             }
         }

@@ -34,6 +34,7 @@ pub struct Teller {
 struct Open {
     id: u64,
     root: Option<SessionId>,
+    away: bool,
     close: CancellationToken,
 }
 
@@ -72,13 +73,13 @@ impl Teller {
 
     fn show(&mut self, note: Note) {
         let Some(service) = self.service.clone() else { return };
-        self.withdraw(&note.root);
+        self.withdraw(|open| open.root == note.root);
         if self.open.len() >= MOST {
             self.open.remove(0).close.cancel();
         }
         self.next += 1;
         let (id, close) = (self.next, self.scope.token().child_token());
-        self.open.push(Open { id, root: note.root.clone(), close: close.clone() });
+        self.open.push(Open { id, root: note.root.clone(), away: note.away, close: close.clone() });
         let (app, gone) = (self.app.clone(), self.gone.clone());
         self.scope.spawn(async move {
             live(&app, &service, note, &close).await;
@@ -87,18 +88,25 @@ impl Teller {
         });
     }
 
-    /// Takes back the notification of this tree.
-    fn withdraw(&mut self, root: &Option<SessionId>) {
-        for open in self.open.extract_if(.., |open| open.root == *root) {
+    /// Takes back the notifications of which this holds.
+    fn withdraw(&mut self, of: impl Fn(&Open) -> bool) {
+        for open in self.open.extract_if(.., |open| of(open)) {
             open.close.cancel();
         }
     }
 
-    /// Takes back the notification of the tree that the person looks at.
+    /// Takes back the notification of the tree that the person looks at, and what no longer holds with a window there.
     async fn withdraw_seen(&mut self) {
-        let Some(open) = self.app.state::<Page>().seen() else { return };
-        match self.app.state::<Host>().engine.session(&open).await {
-            Ok(session) => self.withdraw(&Some(session.root)),
+        let (focused, seen) = {
+            let page = self.app.state::<Page>();
+            (page.is_focused(), page.seen())
+        };
+        if focused {
+            self.withdraw(|open| open.away);
+        }
+        let Some(seen) = seen else { return };
+        match self.app.state::<Host>().engine.session(&seen).await {
+            Ok(session) => self.withdraw(|open| open.root.as_ref() == Some(&session.root)),
             Err(error) => tracing::debug!(%error, "the open session is unknown"),
         }
     }

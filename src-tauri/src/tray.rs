@@ -1,10 +1,11 @@
 //! The tray: what lives on when the window is closed, in a line, with Open, Stop everything and Quit.
 
 use coppice_host::board::Counts;
+use coppice_host::host::Host;
 use std::panic::AssertUnwindSafe;
 use tauri::menu::{Menu, MenuItem, PredefinedMenuItem};
 use tauri::tray::TrayIconBuilder;
-use tauri::{AppHandle, Wry};
+use tauri::{AppHandle, Manager, Wry};
 
 /// What is chosen in the tray's menu.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,8 +72,11 @@ fn make(app: &AppHandle, does: Does) -> tauri::Result<Tray> {
             &item("quit", "Quit", true)?,
         ],
     )?;
+    // The desktop reads the icon from a file. A folder that all users share may belong to another.
+    let folder = app.state::<Host>().engine.data().join("tray");
     let icon = tauri::image::Image::from_bytes(include_bytes!("../../icons/32x32.png"))?;
     TrayIconBuilder::with_id("coppice")
+        .temp_dir_path(folder)
         .icon(icon)
         .tooltip("Coppice")
         .menu(&menu)

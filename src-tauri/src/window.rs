@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use tauri::ipc::Channel;
 use tauri::{AppHandle, Manager, State, WebviewUrl, WebviewWindow, WebviewWindowBuilder};
-use tauri_plugin_dialog::DialogExt;
+use tauri_plugin_dialog::{DialogExt, MessageDialogButtons, MessageDialogKind};
 
 /// Makes the window, where it last was. On the main thread.
 pub fn open(app: &AppHandle, data: &std::path::Path) -> tauri::Result<WebviewWindow> {
@@ -42,21 +42,38 @@ pub fn open(app: &AppHandle, data: &std::path::Path) -> tauri::Result<WebviewWin
     Ok(window)
 }
 
-/// Loads the page anew when the process that shows it has crashed. One that crashes again at once is left as it is.
+/// Told when the process that shows the page has ended twice within seconds.
+const ENDED_AGAIN: &str = "The process that shows the window's page has ended twice within seconds. Nothing is lost: work \
+                           goes on, and `coppice tree` shows it.";
+
+/// Loads the page anew when the process that shows it has ended. One that ends again at once is loaded when the person
+/// wants it, so that nothing goes round in a circle.
 #[cfg(target_os = "linux")]
 fn mend(window: &WebviewWindow) -> tauri::Result<()> {
     use std::time::{Duration, Instant};
     use webkit2gtk::WebViewExt;
     const AGAIN: Duration = Duration::from_secs(5);
-    window.with_webview(|webview| {
+    let app = window.app_handle().clone();
+    window.with_webview(move |webview| {
         let before = std::cell::Cell::new(None::<Instant>);
         webview.inner().connect_web_process_terminated(move |view, reason| {
             let now = Instant::now();
             let again = before.replace(Some(now)).is_some_and(|before| now.duration_since(before) < AGAIN);
             tracing::error!(?reason, again, "the process that shows the page has ended");
             if !again {
-                view.reload();
+                return view.reload();
             }
+            let reloading = app.clone();
+            app.dialog()
+                .message(ENDED_AGAIN)
+                .title("Coppice")
+                .kind(MessageDialogKind::Error)
+                .buttons(MessageDialogButtons::OkCustom("Load it again".to_owned()))
+                .show(move |_| {
+                    if let Some(Err(error)) = reloading.get_webview_window(MAIN).map(|window| window.reload()) {
+                        tracing::error!(%error, "the page could not be loaded again");
+                    }
+                });
         });
     })
 }

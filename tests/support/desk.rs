@@ -2,6 +2,7 @@
 //! program in it, driven through WebDriver.
 
 use super::page::Page;
+use super::tray::Tray;
 use super::{PATIENCE, Place, until};
 use fantoccini::{Client, ClientBuilder};
 use serde_json::json;
@@ -88,6 +89,7 @@ pub struct Desk {
     shown: Board,
     closed: Closed,
     service: Option<zbus::Connection>,
+    pub tray: Option<Tray>,
     _parts: Vec<Part>,
 }
 
@@ -142,7 +144,20 @@ impl Desk {
         } else {
             None
         };
-        Self { display, bus, shown, closed, service, _parts: vec![screen, daemon] }
+        Self { display, bus, shown, closed, service, tray: None, _parts: vec![screen, daemon] }
+    }
+
+    /// A desktop with a notification service and a tray.
+    pub async fn with_tray() -> Self {
+        let mut desk = Self::new(true).await;
+        desk.tray = Some(Tray::on(&desk.bus).await);
+        desk
+    }
+
+    /// Starts the program once more in this place, as a person does who looks for its window.
+    pub fn start_again(&self, place: &Place) {
+        let mut command = place.command([""; 0]);
+        assert!(command.envs(self.variables()).status().unwrap().success());
     }
 
     /// What a program has to be told to be shown on it.
@@ -231,6 +246,26 @@ fn driver() -> PathBuf {
 }
 
 impl Window {
+    /// The processes that show the page.
+    pub fn page_processes(&self) -> Vec<u32> {
+        let pid: u32 = std::fs::read_to_string(&self.lock).unwrap().trim().parse().unwrap();
+        let children = |of: u32| std::fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
+        children(pid)
+            .split_whitespace()
+            .filter_map(|child| child.parse().ok())
+            .filter(|child| {
+                let name = std::fs::read_to_string(format!("/proc/{child}/comm")).unwrap_or_default();
+                name.starts_with("WebKitWebProces")
+            })
+            .collect()
+    }
+
+    /// Waits until the program has ended by itself.
+    pub async fn gone(self) {
+        until("the data folder is free", || std::fs::File::open(&self.lock).unwrap().try_lock().ok());
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(2), self.client.close()).await;
+    }
+
     /// Ends the program in order, and waits until it is gone.
     pub async fn close(self) {
         let pid = std::fs::read_to_string(&self.lock).unwrap();

@@ -5,6 +5,9 @@ use fantoccini::key::Key;
 use fantoccini::{Client, Locator, elements::Element};
 use std::time::{Duration, Instant};
 
+/// How long a picture may take.
+const PICTURE: Duration = Duration::from_secs(5);
+
 /// The page of the window.
 pub struct Page {
     client: Client,
@@ -78,6 +81,24 @@ impl Page {
         area.send_keys(&Key::Enter.to_string()).await.unwrap();
     }
 
+    /// Presses keys together, wherever the focus is. A press that ends the program may have no answer.
+    pub async fn keys(&self, modifier: Key, key: char) {
+        let chord = format!("{modifier}{key}");
+        let _ = self.client.active_element().await.unwrap().send_keys(&chord).await;
+    }
+
+    /// Waits until this script answers true.
+    pub async fn holds(&self, script: &str) {
+        let end = Instant::now() + PATIENCE;
+        while self.client.execute(script, Vec::new()).await.ok().and_then(|answer| answer.as_bool()) != Some(true) {
+            if Instant::now() > end {
+                self.shoot("lost").await;
+                panic!("it never holds: {script}");
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     /// The row of the tree of which a part says exactly this: its name, or its state.
     pub async fn row(&self, text: &str) -> Element {
         self.find(&format!("//*[@role='treeitem'][.//*[normalize-space(text())={}]]", quoted(text))).await
@@ -96,9 +117,10 @@ impl Page {
         for theme in ["light", "dark"] {
             let script = "document.documentElement.dataset.theme = arguments[0]";
             let themed = self.client.execute(script, vec![theme.into()]).await;
-            let picture = self.client.screenshot().await;
+            // A page at rest may present no further frame for the picture to be taken from.
+            let picture = tokio::time::timeout(PICTURE, self.client.screenshot()).await;
             // A picture helps whoever looks for the cause; the journey does not hang on it.
-            if let (Ok(_), Ok(picture)) = (themed, picture) {
+            if let (Ok(_), Ok(Ok(picture))) = (themed, picture) {
                 std::fs::write(dir.join(format!("{name}-{theme}.png")), picture).unwrap();
             }
         }

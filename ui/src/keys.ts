@@ -31,6 +31,9 @@ export const ANYWHERE: readonly Binding[] = [
   { keys: "Alt Right", does: "forward", run: ({ app }) => void app.forward() },
   { keys: "Alt Up", does: "open the parent", run: ({ app }) => openParent(app) },
   { keys: "Ctrl Shift S", does: "speak the sum", run: ({ app }) => app.live.say(app.sumWords()) },
+  { keys: "Ctrl +", does: "larger text", run: ({ app }) => app.look.stepTextSize(1) },
+  { keys: "Ctrl -", does: "smaller text", run: ({ app }) => app.look.stepTextSize(-1) },
+  { keys: "Ctrl 0", does: "text as the system has it", run: ({ app }) => app.look.setTextSize(100) },
   { keys: "Ctrl Q", does: "quit", run: ({ app }) => void app.quit() },
   { keys: "?", does: "all keys", run: ({ app }) => (app.overlay = { is: "keys" }) },
 ];
@@ -93,6 +96,8 @@ export function nameOf(event: KeyboardEvent): string {
         : event.key.length === 1
           ? event.key.toUpperCase()
           : event.key;
+  // Plus is shifted on some keyboards and not on others, and shares its key with the equals sign.
+  if (main !== "" && !event.altKey && (key === "+" || key === "=")) return "Ctrl +";
   // A character that needs Shift to be typed is named by itself.
   const shift = event.shiftKey && (event.key.length > 1 || main !== "" || event.altKey) ? "Shift" : "";
   return [main, event.altKey ? "Alt" : "", shift, key].filter((part) => part !== "").join(" ");

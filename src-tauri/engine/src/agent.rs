@@ -235,7 +235,10 @@ impl Agents {
 
     /// From here on no session becomes live.
     pub fn close(&self) {
+        // Who is being made live comes in before, or not at all.
+        let live = lock(&self.0.live);
         self.0.closing.store(true, Ordering::Release);
+        drop(live);
     }
 
     async fn load(&self, session: &SessionId, role: Role) -> Result<driver::Prepared> {

@@ -531,6 +531,7 @@ impl Engine {
 impl Inner {
     /// Ends every agent with its tasks, and what is left of their processes.
     async fn end_all(&self) -> Ended {
+        self.tasks.close(Cause::Quit);
         let agents = self.agents.all();
         join_all(agents.iter().map(|agent| self.agents.dispose(agent, Cause::Quit))).await;
         self.processes.end_all(&self.processes.sessions(), self.config.limits.stop_grace()).await

@@ -83,7 +83,8 @@ struct Attached {
     scope: Scope,
     mailbox: Arc<dyn Mailbox>,
     places: u32,
-    closing: bool,
+    /// Why it is ending; it starts nothing any more and is told nothing.
+    closing: Option<Cause>,
 }
 
 struct Live {
@@ -215,7 +216,7 @@ impl Tasks {
 
     /// Makes the agent able to own tasks, which run in `scope`, until it is disposed.
     pub fn attach(&self, owner: &Owner, scope: Scope, mailbox: Arc<dyn Mailbox>) {
-        let attached = Attached { scope, mailbox, places: 0, closing: false };
+        let attached = Attached { scope, mailbox, places: 0, closing: None };
         self.state().owners.insert(owner.agent, attached);
     }
 
@@ -276,13 +277,13 @@ impl Tasks {
         let closing = {
             let mut state = self.state();
             state.live.insert(id.clone(), live.clone());
-            state.owners.get(&spec.owner.agent).is_none_or(|owner| owner.closing)
+            state.owners.get(&spec.owner.agent).map_or(Some(Cause::OwnerEnded), |owner| owner.closing)
         };
         self.0.begun.send_modify(|beat| *beat += 1);
         let (tasks, rest) = (self.clone(), scope.clone());
         scope.spawn(async move { tasks.settle(live, job, place, rest).await });
-        if closing {
-            self.stop_live(&id, Cause::OwnerEnded, None).await;
+        if let Some(cause) = closing {
+            self.stop_live(&id, cause, None).await;
         }
         Ok(id)
     }
@@ -290,7 +291,7 @@ impl Tasks {
     fn reserve(&self, owner: &Owner) -> Result<(Place, Scope)> {
         let mut state = self.state();
         let limit = self.0.limits.live_tasks_per_owner;
-        let attached = state.owners.get_mut(&owner.agent).filter(|attached| !attached.closing);
+        let attached = state.owners.get_mut(&owner.agent).filter(|attached| attached.closing.is_none());
         let Some(attached) = attached else {
             return Err(Error::new(
                 Code::Conflict,
@@ -342,8 +343,12 @@ impl Tasks {
         self.state().live.remove(&live.id);
         drop(place);
         live.settled.send_replace(true);
-        let mailbox =
-            self.state().owners.get(&live.owner.agent).filter(|owner| !owner.closing).map(|o| o.mailbox.clone());
+        let mailbox = self
+            .state()
+            .owners
+            .get(&live.owner.agent)
+            .filter(|owner| owner.closing.is_none())
+            .map(|o| o.mailbox.clone());
         if let Some(mailbox) = mailbox {
             mailbox.notice_owed();
         }
@@ -362,6 +367,8 @@ impl Tasks {
             Some(Cause::OwnerEnded) if stopped => Some("the agent that started it ended".to_owned()),
             Some(Cause::Quit) if stopped => Some(CLOSED.to_owned()),
             Some(Cause::Asked(_)) if stopped => None,
+            // Its own work was ended by the quit before the task was.
+            None if end.status == TaskStatus::Interrupted => end.detail.or_else(|| Some(CLOSED.to_owned())),
             _ => end.detail,
         };
         // Its owner ended it, or is no more: nobody is left to be told. That it did not stop is news to anyone.
@@ -500,22 +507,42 @@ impl Tasks {
         self.state().live.values().any(|live| live.owner.session == *owner)
     }
 
+    /// From here on no agent starts a task or is told of an end: all of them are to end for this cause, in whatever
+    /// order.
+    pub fn close(&self, cause: Cause) {
+        for attached in self.state().owners.values_mut() {
+            attached.closing.get_or_insert(cause);
+        }
+    }
+
     /// Ends every task of an agent and waits until all are over. From here on it can start none.
     pub async fn dispose(&self, owner: &Owner, cause: Cause) {
-        let live: Vec<Arc<Live>> = {
-            let mut state = self.state();
-            if let Some(attached) = state.owners.get_mut(&owner.agent) {
-                attached.closing = true;
+        let mut begun = self.0.begun.subscribe();
+        let bound = tokio::time::Instant::now() + BEGIN;
+        loop {
+            begun.mark_unchanged();
+            let (live, starting, cause) = {
+                let mut state = self.state();
+                let attached = state.owners.get_mut(&owner.agent);
+                // A quit that is under way says why, whoever ends it first.
+                let (places, cause) =
+                    attached.map_or((0, cause), |own| (own.places, *own.closing.get_or_insert(cause)));
+                let live: Vec<Arc<Live>> = state.live.values().filter(|live| live.owner == *owner).cloned().collect();
+                let starting = places as usize > live.len();
+                (live, starting, cause)
+            };
+            for live in &live {
+                self.stop_live(&live.id, cause, None).await;
             }
-            state.live.values().filter(|live| live.owner == *owner).cloned().collect()
-        };
-        for live in &live {
-            self.stop_live(&live.id, cause, None).await;
-        }
-        for live in live {
-            let mut settled = live.settled.subscribe();
-            // The settlement has a deadline of its own, and the sender lives as long as this wait.
-            drop(settled.wait_for(|settled| *settled).await);
+            for live in &live {
+                let mut settled = live.settled.subscribe();
+                // The settlement has a deadline of its own, and the sender lives as long as this wait.
+                drop(settled.wait_for(|settled| *settled).await);
+            }
+            // What has its place and is about to begin is ended too, unless the store does not let it begin.
+            if !starting || tokio::time::timeout_at(bound, begun.changed()).await.is_err() {
+                break;
+            }
         }
         self.detach(owner);
     }
@@ -536,6 +563,7 @@ impl Drop for Place {
         if let Some(owner) = self.tasks.state().owners.get_mut(&self.agent) {
             owner.places -= 1;
         }
+        self.tasks.0.begun.send_modify(|beat| *beat += 1);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Children that are spoken to: what they read, in which order, how often, and what they are told that they can do.
 
-use crate::lab::{Act, Lab, call, delegate, gate, key, results, say, task, user_texts, within};
+use crate::lab::{Act, Lab, PATIENCE, call, delegate, gate, key, results, say, task, user_texts, within};
 use coppice_engine::config::Config;
 use coppice_engine::engine::Target;
 use coppice_engine::error::Code;
@@ -305,10 +305,21 @@ async fn a_stop_around_the_natural_end_of_a_child_leaves_one_end_that_list_detai
     let lab = Lab::new().await;
     let (root, child) = with_child(&lab).await;
     let mut ends = BTreeSet::new();
-    for round in 0..40 {
+    for round in 0..42 {
+        if round == 41 {
+            lab.script("one", vec![vec![gate("never")]]);
+            lab.replay(&child);
+        }
         let sent = lab.engine.send(&child, format!("wake {round}"), None, &key()).await.unwrap();
-        for _ in 0..round * 3 {
-            tokio::task::yield_now().await;
+        // Around the end, and at last certainly after it and certainly before it.
+        match round {
+            40 => drop(within(lab.engine.wait_task(&sent.task, PATIENCE)).await.unwrap()),
+            41 => lab.reached("never").await,
+            _ => {
+                for _ in 0..round * 3 {
+                    tokio::task::yield_now().await;
+                }
+            }
         }
         within(lab.engine.stop(Target::Task(sent.task.clone()), None, false, &key())).await.unwrap();
         lab.engine.prompt(&root, "so?".into(), &key()).await.unwrap();

@@ -276,7 +276,7 @@ async fn after_a_quit_an_owner_hears_of_what_was_interrupted_with_the_way_on_and
     lab.rest(&root).await;
     let read = user_texts(&lab.requests(&root)[requests]).last().copied().unwrap().to_owned();
     let lines: Vec<&str> = read.lines().filter(|line| line.starts_with("[runtime] Task ")).collect();
-    assert_eq!(lines.len(), 2, "{read}");
+    assert_eq!(lines.len(), 2, "{read} {:#?} {:#?}", lab.tasks().await, lab.events(&root).await);
     let of_child = lines.iter().find(|line| line.contains(one.as_str())).unwrap();
     assert!(of_child.contains("interrupted") && of_child.contains("send_message"), "{of_child}");
     let of_command = lines.iter().find(|line| line.contains("bash-1")).unwrap();

@@ -28,6 +28,8 @@ pub struct Note {
     pub title: String,
     /// What there is to add; plain text.
     pub body: String,
+    /// It holds only while the window is away.
+    pub away: bool,
 }
 
 /// Ends that were heard and not told yet.
@@ -139,12 +141,28 @@ pub fn leftovers(setting: Setting, line: &str) -> Option<Note> {
         open: None,
         title: "Coppice ended what a crash had left".to_owned(),
         body: text::line(line, BODY),
+        away: false,
     })
 }
 
-/// The first time that closing the window leaves work behind it.
-pub fn goes_on(run: Option<u32>, tray: bool) -> Note {
-    let place = if tray { "in the tray" } else { "in the minimised window" };
+/// Where a window went that left work behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// Into the tray.
+    Tray,
+    /// To where minimised windows go.
+    Minimised,
+    /// Out of sight: only a notification or another start brings it back.
+    Hidden,
+}
+
+/// The window went and work goes on: how much, and how the window comes back.
+pub fn goes_on(run: Option<u32>, gone: Gone) -> Note {
+    let back = match gone {
+        Gone::Tray => "Its icon in the tray brings the window back, and quits.",
+        Gone::Minimised => "The window is minimised. Quit there to stop.",
+        Gone::Hidden => "Click here, or start Coppice again, to bring the window back.",
+    };
     let run = match run.map(|run| usize::try_from(run).unwrap_or(usize::MAX)) {
         Some(run) => format!("{} still at work.", text::count(run, "run is", "runs are")),
         None => "Work may go on.".to_owned(),
@@ -153,7 +171,8 @@ pub fn goes_on(run: Option<u32>, tray: bool) -> Note {
         root: None,
         open: None,
         title: "Coppice goes on without its window".to_owned(),
-        body: format!("{run} Quit {place} to stop."),
+        body: format!("{run} {back}"),
+        away: true,
     }
 }
 
@@ -195,7 +214,13 @@ fn note(root: &SessionView, gathered: Gathered) -> Note {
             (open_root, format!("{} ended in {name}", text::count(tasks.len(), "task", "tasks")), summary)
         }
     };
-    Note { root: Some(root.id.clone()), open, title: text::line(&title, TITLE), body: text::line(&body, BODY) }
+    Note {
+        root: Some(root.id.clone()),
+        open,
+        title: text::line(&title, TITLE),
+        body: text::line(&body, BODY),
+        away: false,
+    }
 }
 
 /// "2 completed, 1 failed"; nothing for no tasks.
@@ -374,6 +399,18 @@ mod tests {
             let expected = if root { vec![told("r failed", "no model", "r")] } else { vec![] };
             assert_eq!(desk.told(), expected, "{setting:?}");
             assert_eq!(leftovers(setting, "x").is_some(), setting != Setting::Off);
+        }
+    }
+
+    #[test]
+    fn a_window_that_went_says_how_it_comes_back() {
+        for (run, gone, body) in [
+            (Some(1), Gone::Tray, "1 run is still at work. Its icon in the tray brings the window back, and quits."),
+            (Some(3), Gone::Minimised, "3 runs are still at work. The window is minimised. Quit there to stop."),
+            (None, Gone::Hidden, "Work may go on. Click here, or start Coppice again, to bring the window back."),
+        ] {
+            let note = goes_on(run, gone);
+            assert_eq!((note.open, note.root, note.body.as_str(), note.away), (None, None, body, true));
         }
     }
 

@@ -95,5 +95,5 @@ export function effectOf(route: Route): Route["way"] {
 export function inviteOf(route: Route, session: SessionView): string {
   if (route.way === "wakes") return "What should it do next?";
   if (route.way === "starts") return session.step === 0 ? "What should be done?" : "What should be done next?";
-  return "";
+  return route.way === "joins" || route.way === "waits" ? "Add or correct something" : "";
 }

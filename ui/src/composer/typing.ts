@@ -40,6 +40,18 @@ export function grow(area: HTMLTextAreaElement): void {
   area.style.overflowY = area.scrollHeight > height + 1 ? "auto" : "hidden";
 }
 
+/** Keeps a text area as high as its words while its width changes. */
+export function growing(area: HTMLTextAreaElement): () => void {
+  let width = area.clientWidth;
+  const sizes = new ResizeObserver(() => {
+    if (area.clientWidth === width) return;
+    width = area.clientWidth;
+    grow(area);
+  });
+  sizes.observe(area);
+  return () => sizes.disconnect();
+}
+
 /** A click anywhere in the box around a text area goes to its text, unless it meets a control or marks words. */
 export function intoText(box: HTMLElement): () => void {
   const click = (event: MouseEvent) => {

@@ -41,6 +41,12 @@ describe("a receipt proves what ended", () => {
     ]);
   });
 
+  it("of a stop that came too late says so, and once", () => {
+    const late = receipt({ ended: [] });
+    expect(receiptTitle(late)).toBe("Nothing to stop");
+    expect(proofs(late).map(({ text }) => text)).toEqual(["Nothing ran that it could end"]);
+  });
+
   it("never claims what it could not see", () => {
     const open = receipt({ processes: [{ pid: 4, started_at: 1, gone: false }], unconfirmed: ["It gave no answer"] });
     expect(receiptTitle(open)).toBe("Stopped, one part unconfirmed");

@@ -44,9 +44,15 @@ export type Proof = { sure: boolean; text: string; pids?: string };
 
 export function receiptTitle(receipt: Receipt): string {
   const open = receipt.unconfirmed.length;
+  if (endedNothing(receipt)) return "Nothing to stop";
   if (open > 0) return `Stopped, ${open === 1 ? "one part" : `${open} parts`} unconfirmed`;
   if (receipt.what === "branch") return "Branch stopped";
   return receipt.what === "everything" ? "Everything stopped" : "Stopped";
+}
+
+/** Whether a stop came to where nothing ran, and has nothing to prove. */
+function endedNothing(receipt: Receipt): boolean {
+  return receipt.ended.length + receipt.processes.length + receipt.unconfirmed.length === 0;
 }
 
 /** Who asked, as it follows the label: "by you". */
@@ -55,6 +61,7 @@ export function askedBy(receipt: Receipt): string {
 }
 
 export function proofs(receipt: Receipt): Proof[] {
+  if (endedNothing(receipt)) return [{ sure: true, text: "Nothing ran that it could end" }];
   const lines: Proof[] = [];
   const ended = receipt.ended.length;
   if (ended === 0) lines.push({ sure: true, text: "Nothing ran that it could end" });

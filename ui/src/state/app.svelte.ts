@@ -1,4 +1,5 @@
 import { SvelteMap } from "svelte/reactivity";
+import { STATE_WORDS } from "../format";
 import { call, HostError, quit, watch } from "../host";
 import type { About, Frame, LimitsView, ModelView, Push, Receipt, SessionId, SessionView, TaskView } from "../wire";
 import { Branches, lives, NOTHING, type Sum, settled, taskLives } from "./branch.svelte";
@@ -342,8 +343,10 @@ export class AppState {
       return;
     }
     if (old.needs_you < view.needs_you && view.state === "waiting") this.live.say(`${view.title} needs you.`);
-    if (view.id === this.openId && lives(old.state) && !lives(view.state)) {
-      this.live.say(`${view.title}: ${view.state === "idle" ? "the turn ended" : view.state}.`);
+    // A stop by the person is told with its receipt.
+    const stopped = view.detail.toLowerCase().startsWith("stopped by you");
+    if (view.id === this.openId && lives(old.state) && !lives(view.state) && !stopped) {
+      this.live.say(`${view.title}: ${view.state === "idle" ? "the turn ended" : STATE_WORDS[view.state]}.`);
     }
     if (view.id === this.openId && view.ended_at !== old.ended_at) this.#look();
   }

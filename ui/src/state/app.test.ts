@@ -2,6 +2,8 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { aFrame, anAnswer, aSession } from "../test/views";
 import type { Push, Receipt } from "../wire";
 import { AppState } from "./app.svelte";
+import { Look } from "./look.svelte";
+import { Room } from "./room.svelte";
 
 const host = vi.hoisted(() => ({ call: vi.fn(), watch: vi.fn(), quit: vi.fn() }));
 vi.mock("../host", () => ({ ...host, HostError: Error, mintKey: () => "key" }));
@@ -149,4 +151,61 @@ it("a stop that found nothing says so", async () => {
   const app = await started();
   await app.stops.stop({ what: "turn", id: "root" });
   expect(app.live.sentence).toBe("Nothing ran in Release.");
+});
+
+describe("a stop", () => {
+  const ended = (id: string): Receipt => ({ ...receipt, ended: [{ kind: "turn", id, label: id }] });
+
+  it("has its receipt in the branch that it was aimed at, and nowhere else", async () => {
+    const app = await started();
+    app.branches.put(aSession("b", { parent: "root" }));
+    app.branches.put(aSession("other"));
+    host.call.mockImplementation(async (cmd: string, args: { id?: string }) =>
+      cmd === "stop" ? ended(args.id ?? "all") : answer(cmd),
+    );
+    const seen = () => ["root", "a", "b", "other"].map((id) => app.stops.lastIn(id)?.receipt.ended[0]?.id ?? null);
+    await app.stops.stop({ what: "turn", id: "a" });
+    expect(seen()).toEqual(["a", "a", null, null]);
+    await app.stops.stop({ what: "turn", id: "b" });
+    expect(seen()).toEqual(["b", "a", "b", null]);
+    await app.stops.stop({ what: "everything" });
+    expect(seen()).toEqual(["all", "all", "all", "all"]);
+    app.branches.put(aSession("later", { created_at: Date.now() + 1_000 }));
+    expect(app.stops.lastIn("later")).toBe(null);
+  });
+
+  it("is spoken once: the end that it brought about is not spoken too", async () => {
+    const app = await started();
+    const push = asked.at(-1)?.push as (push: Push) => void;
+    const turn = (state: "running" | "idle", detail: string) =>
+      push({ frame: aFrame({ sessions: [aSession("root", { state, detail })] }) });
+    turn("running", "");
+    turn("idle", "stopped by you");
+    expect(app.live.sentence).toBe("");
+    turn("running", "");
+    turn("idle", "");
+    expect(app.live.sentence).toBe("Title of root: the turn ended.");
+  });
+});
+
+describe("the size of the text", () => {
+  it("is stepped within its bounds, is kept, and folds the panes as a small window does", async () => {
+    const app = await started();
+    const room = new Room();
+    expect([room.narrow, room.tight]).toEqual([false, false]);
+    for (let i = 0; i < 9; i++) app.look.stepTextSize(1);
+    expect([app.look.textSize, new Look().textSize, document.documentElement.style.fontSize]).toEqual([
+      200,
+      200,
+      "200%",
+    ]);
+    document.documentElement.style.fontSize = "32px";
+    room.measure();
+    expect([room.narrow, room.tight]).toEqual([true, true]);
+    app.look.setTextSize(100);
+    expect(document.documentElement.style.fontSize).toBe("");
+    app.look.stepTextSize(-1);
+    expect(app.look.textSize).toBe(90);
+    app.look.setTextSize(100);
+  });
 });

@@ -1,20 +1,24 @@
-// How much room the window has. Media queries count em of the reader's own text size, so large text folds the panes
-// just as a small window does.
+// How much room the window has, counted in the reader's own text size: large text folds the panes just as a small
+// window does.
+
+/** Under this many rem the tree folds to a rail. */
+const NARROW = 48;
+/** Under this many rem the inspector folds to a strip. */
+const TIGHT = 66;
 
 export class Room {
-  /** Under 48rem the tree folds to a rail. */
   narrow = $state(false);
-  /** Under 66rem the inspector folds to a strip. */
   tight = $state(false);
 
   constructor() {
-    this.#follow("(max-width: 47.99em)", (is) => (this.narrow = is));
-    this.#follow("(max-width: 65.99em)", (is) => (this.tight = is));
+    this.measure();
+    addEventListener("resize", () => this.measure());
   }
 
-  #follow(query: string, set: (is: boolean) => void): void {
-    const media = matchMedia(query);
-    set(media.matches);
-    media.addEventListener("change", (event) => set(event.matches));
+  /** Looks again: the window or its text has another size. */
+  measure(): void {
+    const rem = Number.parseFloat(getComputedStyle(document.documentElement).fontSize) || 16;
+    this.narrow = innerWidth < NARROW * rem;
+    this.tight = innerWidth < TIGHT * rem;
   }
 }

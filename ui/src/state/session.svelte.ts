@@ -20,6 +20,8 @@ export class SessionStore {
   rows = $state.raw<Row[]>([]);
   /** The reply that streams and the calls that run; blocks hold their whole text, with `from` 0. */
   live = $state.raw<LiveView | null>(null);
+  /** When something of the running turn came, what streams included. */
+  signAt = $state(0);
   /** Whether the newest row of the session is among `rows`. */
   atEnd = $state(false);
   /** The `n` of the first event that gives rows. */
@@ -80,6 +82,7 @@ export class SessionStore {
       this.#take(frame.rows);
       this.live = withoutCommitted(this.live, frame.rows);
     }
+    if (frame.rows.length > 0 || frame.live !== null) this.signAt = Date.now();
     if (frame.live !== null) this.live = withoutCommitted(mergeLive(this.live, frame.live), frame.rows);
   }
 

@@ -5,20 +5,22 @@ import { type Branches, lives, taskLives } from "./branch.svelte";
 /** What a stop is aimed at; `id` names the session or task, and is left out for everything. */
 export type Target = { what: StopWhat; id?: string };
 
-/** A receipt and when it came. */
-export type Stopped = { receipt: Receipt; at: number };
+/** A receipt, what the stop was aimed at, and when it came. */
+export type Stopped = { target: Target; receipt: Receipt; at: number };
 
 /** A stop that is asked and not yet proven, with what it is to end. */
 export type UnderWay = { target: Target; label: string; expected: ReceiptItem[] };
 
 const SETTLE_MS = 200;
+/** Receipts that are kept at hand. All of them stand in the transcripts. */
+const MOST_RECEIPTS = 50;
 
 /** Stops, what they would end, and what they ended. */
 export class Stops {
   /** What each verb would end now, for the session that is looked at; by `what`. */
   previews = $state.raw<Partial<Record<StopWhat, Receipt>>>({});
-  /** The last receipt, kept until the next. */
-  last = $state.raw<Stopped | null>(null);
+  /** The newest first. */
+  receipts = $state.raw<readonly Stopped[]>([]);
   underWay = $state.raw<readonly UnderWay[]>([]);
   /** Why a stop failed. */
   problem = $state<string | null>(null);
@@ -57,6 +59,23 @@ export class Stops {
     return this.underWay.some(({ target }) => target.what === what && target.id === id);
   }
 
+  /** The last receipt of a stop in the branch of a session; none for a session that began after it. */
+  lastIn(id: SessionId): Stopped | null {
+    const began = this.#branches.sessions.get(id)?.created_at ?? 0;
+    return this.receipts.find(({ target, at }) => at >= began && this.#isIn(target, id)) ?? null;
+  }
+
+  /** The stops under way in the branch of a session. */
+  underWayIn(id: SessionId): readonly UnderWay[] {
+    return this.underWay.filter(({ target }) => this.#isIn(target, id));
+  }
+
+  #isIn(target: Target, id: SessionId): boolean {
+    if (target.id === undefined) return true;
+    const aim = this.#branches.tasks.get(target.id)?.owner ?? target.id;
+    return aim === id || this.#branches.lineage(aim).some((above) => above.id === id);
+  }
+
   /** How many of those that a stop is to end are gone, by what the log says of them. */
   goneOf(stop: UnderWay): number {
     return stop.expected.filter((item) => !this.#stillLives(item)).length;
@@ -90,7 +109,7 @@ export class Stops {
       // The preview runs beside the stop and only counts what is to go, so a stop never waits for it.
       void this.#expect(stop);
       const receipt = await call("stop", { ...target, ...(reason === undefined ? {} : { reason }), key: mintKey() });
-      this.last = { receipt, at: Date.now() };
+      this.receipts = [{ target, receipt, at: Date.now() }, ...this.receipts].slice(0, MOST_RECEIPTS);
       this.#say(saidOf(receipt));
       return receipt;
     } catch (error) {

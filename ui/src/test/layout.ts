@@ -58,7 +58,7 @@ export function layOut(): void {
   Object.defineProperty(HTMLElement.prototype, "scrollHeight", {
     configurable: true,
     get(this: HTMLElement) {
-      const inner = this.firstElementChild;
+      const inner = this.firstElementChild?.firstElementChild;
       return inner instanceof HTMLElement ? Number.parseFloat(inner.style.height) || 0 : 0;
     },
   });

@@ -6,6 +6,9 @@ import { afterEach } from "vitest";
 afterEach(() => cleanup());
 configure({ getElementError: (message) => new Error(message ?? "not found") });
 
+// The room that the window opens with.
+globalThis.innerWidth = 1280;
+
 const ROW = 40;
 const VIEW = 800;
 

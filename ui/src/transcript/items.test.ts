@@ -9,6 +9,28 @@ const summary = (items: Item[]) =>
   items.map((item) => `${item.tight ? "|" : " "}${item.step.padStart(3)} ${item.is} ${item.key}`);
 
 describe("rows become items", () => {
+  it("a stop is told once: by its receipt, where there is one", () => {
+    const stopped = (n: number) => row(n, { kind: "turn_end", end: "stopped", detail: "stopped by you" });
+    const receipt = (n: number, what: string) =>
+      row(n, {
+        kind: "decision",
+        receipt: {
+          what,
+          label: "Port",
+          by: "person",
+          ended: [{ kind: "turn", id: "s", label: "Port" }],
+          kept: [],
+          processes: [],
+          unconfirmed: [],
+          ms: 900,
+        },
+      });
+    const keys = (rows: Row[]) => itemsOf(rows, null, []).map((item) => item.key);
+    expect(keys([stopped(1), receipt(2, "branch")])).toEqual(["2:0"]);
+    expect(keys([stopped(1), receipt(2, "task")])).toEqual(["1:0", "2:0"]);
+    expect(keys([stopped(1), row(2, message("go on")), receipt(3, "turn")])).toEqual(["1:0", "2:0", "3:0"]);
+  });
+
   it("merges neighbouring looks that went well, and numbers steps where they begin", () => {
     const rows = [
       row(1, message("do it")),

@@ -58,7 +58,7 @@ export function itemsOf(rows: readonly Row[], live: LiveView | null, unsent: rea
     const row = rows[at] as Row;
     const key = `${row.n}:${row.part}`;
     if (row.kind !== "tool") {
-      if (row.kind === "turn_end" && row.end === "completed") continue;
+      if (row.kind === "turn_end" && (row.end === "completed" || receiptTells(rows, at))) continue;
       push({ is: "row", key, n: row.n, row }, row.step, row.step, LINES.has(row.kind));
       continue;
     }
@@ -81,6 +81,17 @@ export function itemsOf(rows: readonly Row[], live: LiveView | null, unsent: rea
   }
   for (const each of unsent) push({ is: "unsent", key: `unsent:${each.key}`, n: 0, unsent: each }, null, null, false);
   return items;
+}
+
+/** Whether a turn was stopped, and the receipt of that stop stands further down in the same turn. */
+function receiptTells(rows: readonly Row[], at: number): boolean {
+  const row = rows[at];
+  if (row?.kind !== "turn_end" || row.end !== "stopped") return false;
+  for (const next of rows.slice(at + 1)) {
+    if (next.kind === "decision" && next.receipt.what !== "task" && next.receipt.ended.length > 0) return true;
+    if (next.kind !== "notice" && next.kind !== "decision") return false;
+  }
+  return false;
 }
 
 /** A finished look that went well says nothing on its own that its neighbours do not say too. */

@@ -129,6 +129,11 @@ describe("what happened is said", () => {
       "Interrupted when Coppice closed All is kept.",
     ],
     [
+      "a turn that was stopped by another",
+      row(1, { kind: "turn_end", end: "stopped", detail: "stopped by its parent" }),
+      "The turn was stopped by its parent",
+    ],
+    [
       "a kind of event from a later version",
       row(1, { kind: "unknown", event: "plugin/x" }),
       "An event that this version does not know, kept as it is: plugin/x",
@@ -211,10 +216,17 @@ describe("what happened is said", () => {
   it("says where it comes from and how it is", async () => {
     app.branches.put(made({ id: "p", title: "Release" }));
     app.clock.now = 12_000;
-    await shown([], made({ parent: "p", depth: 1, state: "running", step: 10, last_sign_at: 10_000 }));
+    const { store } = await shown(
+      [],
+      made({ parent: "p", depth: 1, state: "running", step: 10, last_sign_at: 10_000 }),
+    );
     expect(screen.getByRole("navigation", { name: "Lineage" }).textContent).toContain("Release");
     expect(document.querySelector(".own")?.textContent).toContain("Running, step 10");
     expect(document.querySelector(".own")?.textContent).toContain("last sign 2 s ago");
+    app.clock.now = Date.now();
+    store.apply(frame([], { step: 10, blocks: [{ type: "text", name: null, from: 0, text: "So" }], calls: [] }));
+    await settle();
+    expect(document.querySelector(".own")?.textContent).toContain("last sign now");
   });
 });
 
