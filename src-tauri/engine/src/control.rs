@@ -476,6 +476,7 @@ fn spec(owner: &Owner, label_text: &str, child: &SessionId, call: Option<CallId>
         numbered: CancellationToken::new(),
         // A child, the deepest below it, and the commands of that one.
         levels: limits.depth.clamp(1, 8) + 1,
+        limit: None,
     }
 }
 

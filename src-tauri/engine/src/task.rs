@@ -91,6 +91,7 @@ struct Live {
     id: TaskId,
     owner: Owner,
     levels: u32,
+    limit: Option<Duration>,
     cancel: CancellationToken,
     /// The first cause that was given; it decides what the end is called.
     cause: Mutex<Option<Cause>>,
@@ -121,6 +122,8 @@ pub struct Spec {
     pub numbered: CancellationToken,
     /// How many levels of agents end with it, itself included: each is given its time to stop.
     pub levels: u32,
+    /// How long it may run; without a limit when there is none.
+    pub limit: Option<Duration>,
 }
 
 /// What a starter is given.
@@ -160,6 +163,8 @@ pub struct End {
 pub enum Cause {
     /// Somebody asked.
     Asked(Party),
+    /// It ran for as long as it may.
+    TimeLimit,
     /// The agent that owns it is disposed.
     OwnerEnded,
     /// Coppice quits.
@@ -171,6 +176,7 @@ impl Cause {
     pub fn party(self) -> Party {
         match self {
             Self::Asked(party) => party,
+            Self::TimeLimit => Party::Limit,
             Self::OwnerEnded | Self::Quit => Party::Runtime,
         }
     }
@@ -269,6 +275,7 @@ impl Tasks {
             id: id.clone(),
             owner: spec.owner.clone(),
             levels: spec.levels,
+            limit: spec.limit,
             cancel,
             cause: Mutex::default(),
             output: job.output.clone(),
@@ -314,6 +321,11 @@ impl Tasks {
         let mut done = Box::pin(AssertUnwindSafe(done).catch_unwind());
         let bound = (self.0.limits.stop_grace() * 2 + CANCEL_MARGIN) * live.levels.max(1);
         let overdue = async {
+            if let Some(limit) = live.limit
+                && tokio::time::timeout(limit, live.cancel.cancelled()).await.is_err()
+            {
+                self.stop_live(&live.id, Cause::TimeLimit, None).await;
+            }
             live.cancel.cancelled().await;
             tokio::time::sleep(bound).await;
         };
@@ -359,6 +371,7 @@ impl Tasks {
         let stopped = end.detail.as_deref() != Some(DID_NOT_STOP);
         let (status, killed_by) = match cause {
             Some(Cause::Asked(party)) if stopped => (TaskStatus::Killed, Some(party)),
+            Some(Cause::TimeLimit) if stopped => (TaskStatus::Killed, Some(Party::Limit)),
             Some(Cause::OwnerEnded) if stopped => (TaskStatus::Killed, Some(Party::Runtime)),
             Some(Cause::Quit) if stopped => (TaskStatus::Interrupted, None),
             _ => (end.status, None),
@@ -367,6 +380,9 @@ impl Tasks {
             Some(Cause::OwnerEnded) if stopped => Some("the agent that started it ended".to_owned()),
             Some(Cause::Quit) if stopped => Some(CLOSED.to_owned()),
             Some(Cause::Asked(_)) if stopped => None,
+            Some(Cause::TimeLimit) if stopped => {
+                live.limit.map(|limit| format!("its time limit of {} s is over", limit.as_secs_f64()))
+            }
             // Its own work was ended by the quit before the task was.
             None if end.status == TaskStatus::Interrupted => end.detail.or_else(|| Some(CLOSED.to_owned())),
             _ => end.detail,
@@ -417,11 +433,13 @@ impl Tasks {
         let Some(live) = self.state().live.get(id).cloned() else { return false };
         {
             let mut earlier = lock(&live.cause);
-            if earlier.is_some() {
-                // The first cause stands.
-                return true;
+            match *earlier {
+                None => *earlier = Some(cause),
+                // Whoever asks outranks the time limit, also while it is being ended for that.
+                Some(Cause::TimeLimit) if matches!(cause, Cause::Asked(_)) => *earlier = Some(cause),
+                // Otherwise the first cause stands.
+                Some(_) => return true,
             }
-            *earlier = Some(cause);
         }
         live.cancel.cancel();
         let stopping = Event::TaskStopping { task: id.clone(), by: cause.party(), reason };

@@ -357,7 +357,7 @@ impl Circle {
     fn ended(&mut self, call: &CallId, outcome: &Outcome, ms: i64) {
         self.waited |= ms >= WAITS;
         if let Some((_, result)) = self.now.iter_mut().find(|(asked, _)| asked.id == *call) {
-            *result = Some((outcome.ok, outcome.text.clone()));
+            *result = Some((outcome.ok, essence(&outcome.text).to_owned()));
         }
     }
 
@@ -374,6 +374,15 @@ impl Circle {
         self.same = if same { self.same + 1 } else { 1 };
         self.failed = if step.iter().any(|(_, _, ok, _)| *ok) { 0 } else { self.failed + 1 };
         self.before = step;
+    }
+}
+
+/// A result without the line in brackets that ends it, which tells times.
+fn essence(text: &str) -> &str {
+    match text.trim_end().rsplit_once('\n') {
+        Some((before, last)) if last.starts_with('[') => before,
+        None if text.starts_with('[') => "",
+        _ => text,
     }
 }
 

@@ -389,7 +389,7 @@ struct Runtime(Mutex<Vec<(String, String)>>);
 
 #[async_trait::async_trait]
 impl StartBackground for Runtime {
-    async fn start(&self, _call: &Call, plan: Plan, label: String) -> Result<TaskId> {
+    async fn start(&self, _call: &Call, plan: Plan, label: String, _limit: Option<Duration>) -> Result<TaskId> {
         self.0.lock().unwrap().push((plan.args[1].to_string_lossy().into_owned(), label));
         Ok("bash-1".into())
     }

@@ -1,9 +1,10 @@
 //! What a tree may spend, and what a turn may repeat. A request of the scripted model costs 15 tokens.
 
-use crate::lab::{Lab, call, gate, key, results, say, user_texts};
+use crate::lab::{Lab, call, gate, key, results, say, user_texts, within};
 use coppice_engine::config::Config;
+use coppice_engine::engine::Target;
 use coppice_engine::error::Code;
-use coppice_engine::event::{Event, TaskStatus, TreeLimits, TurnEnd};
+use coppice_engine::event::{Event, Party, TaskStatus, TreeLimits, TurnEnd};
 use coppice_engine::id::SessionId;
 use coppice_engine::view::RowBody;
 use serde_json::json;
@@ -218,4 +219,45 @@ async fn a_child_that_its_budget_ends_is_no_success_and_says_why() {
     assert_eq!(task.status, TaskStatus::Failed);
     let detail = task.detail.unwrap();
     assert!(detail.starts_with("its budget is used up: "), "{detail}");
+}
+
+fn background(command: &str, timeout_ms: u64) -> crate::lab::Act {
+    call("bash", json!({ "command": command, "run_in_background": true, "timeout_ms": timeout_ms }))
+}
+
+#[tokio::test]
+async fn a_task_ends_at_its_time_limit_and_its_owner_is_told() {
+    let lab = Lab::new().await;
+    let start = vec![background("sleep 600", 100), background("true", 60_000), background("true", 86_400_001)];
+    lab.script("root", vec![start, vec![say("started")]]);
+    let root = lab.prompted("go").await;
+    lab.until_tasks(2).await;
+    lab.rest(&root).await;
+    let ends: Vec<_> =
+        lab.tasks().await.into_iter().map(|task| (task.status, task.killed_by, task.detail.unwrap())).collect();
+    assert_eq!(
+        ends,
+        [
+            (TaskStatus::Killed, Some(Party::Limit), "its time limit of 0.1 s is over".to_owned()),
+            (TaskStatus::Completed, None, "exit 0".to_owned()),
+        ]
+    );
+    let last = lab.requests(&root).pop().unwrap();
+    assert!(results(&last)[2].1.starts_with("timeout_ms has to lie between 1 and 86400000."));
+    let told = user_texts(&last).join("\n");
+    let line = "Task bash-1 (bash, \"sleep 600\"): killed (by a limit, its time limit of 0.1 s is over)";
+    assert!(told.contains(line), "{told}");
+}
+
+#[tokio::test]
+async fn an_explicit_kill_outranks_the_time_limit_that_is_ending_a_task() {
+    let lab = Lab::new().await;
+    lab.script("root", vec![vec![background("trap '' TERM; while :; do sleep 1; done", 50)], vec![say("started")]]);
+    let root = lab.prompted("go").await;
+    let task = lab.until_tasks(1).await.pop().unwrap().id;
+    lab.until(&root, |event| matches!(event, Event::TaskStopping { by: Party::Limit, .. })).await;
+    within(lab.engine.stop(Target::Task(task.clone()), None, false, &key())).await.unwrap();
+    lab.rest(&root).await;
+    let view = lab.tasks().await.remove(0);
+    assert_eq!((view.status, view.killed_by), (TaskStatus::Killed, Some(Party::Person)));
 }

@@ -18,6 +18,9 @@ pub const DEFAULT_WAIT: Duration = Duration::from_secs(30);
 /// The longest that a command in the foreground may run.
 pub const MAX_COMMAND: Duration = Duration::from_secs(600);
 
+/// The longest time limit that a command in the background can be given; without one it may run on.
+pub const MAX_TASK: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// How long a command in the foreground may run when nothing is said.
 pub const DEFAULT_COMMAND: Duration = Duration::from_secs(120);
 

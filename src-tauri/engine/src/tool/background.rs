@@ -28,7 +28,7 @@ impl BackgroundCommands {
 
 #[async_trait]
 impl StartBackground for BackgroundCommands {
-    async fn start(&self, call: &Call, plan: Plan, label: String) -> Result<TaskId> {
+    async fn start(&self, call: &Call, plan: Plan, label: String, limit: Option<Duration>) -> Result<TaskId> {
         let spec = Spec {
             owner: call.owner.clone(),
             kind: "bash",
@@ -37,6 +37,7 @@ impl StartBackground for BackgroundCommands {
             call: Some(call.id.clone()),
             numbered: call.numbered.clone(),
             levels: 1,
+            limit,
         };
         let (processes, grace) = (self.processes.clone(), self.grace);
         let starter = move |start: Start| {

@@ -3,7 +3,7 @@
 pub mod background;
 pub mod terminal;
 
-use crate::config::bounds::{DEFAULT_COMMAND, MAX_COMMAND};
+use crate::config::bounds::{DEFAULT_COMMAND, MAX_COMMAND, MAX_TASK};
 use crate::error::Result;
 use crate::event::Mode;
 use crate::event::ReceiptProcess;
@@ -48,9 +48,9 @@ const LABEL: usize = 200;
 /// Starts commands as background tasks. The task runtime implements it.
 #[async_trait]
 pub trait StartBackground: Send + Sync {
-    /// Starts a task that runs `plan`; the task's id takes the place of the plan's name. An error means that nothing
-    /// was started.
-    async fn start(&self, call: &Call, plan: Plan, label: String) -> Result<TaskId>;
+    /// Starts a task that runs `plan`, for as long as `limit` says; the task's id takes the place of the plan's name. An
+    /// error means that nothing was started.
+    async fn start(&self, call: &Call, plan: Plan, label: String, limit: Option<Duration>) -> Result<TaskId>;
 }
 
 /// The `bash` tool.
@@ -85,19 +85,14 @@ impl Bash {
         Self { processes, background, grace }
     }
 
-    async fn background(&self, call: &Call, plan: Plan, args: Args) -> Outcome {
+    async fn background(&self, call: &Call, plan: Plan, args: Args, limit: Option<Duration>) -> Outcome {
         let Some(starter) = &self.background else {
             return Outcome::fail(
                 "Background tasks are not available here. Run the command without run_in_background; nothing was started.",
             );
         };
-        if args.timeout_ms.is_some() {
-            return Outcome::fail(
-                "timeout_ms does not apply to a background task: it runs until it ends or task_kill ends it. Leave it out; nothing was started.",
-            );
-        }
         let label = args.description.filter(|text| !text.trim().is_empty()).unwrap_or_else(|| plan.label.clone());
-        match starter.start(call, plan, cut(label.trim(), LABEL).to_owned()).await {
+        match starter.start(call, plan, cut(label.trim(), LABEL).to_owned(), limit).await {
             Ok(task) => Outcome::ok(format!(
                 "Started background task {task}. It runs on its own: go on with other work, you are told when it ends. \
                  Collect its output with task_output, see what runs with task_list, end it with task_kill."
@@ -170,8 +165,12 @@ impl Tool for Bash {
             "timeout_ms": {
                 "type": "integer",
                 "minimum": 1,
-                "maximum": millis(MAX_COMMAND),
-                "description": format!("How long it may run, in milliseconds; {} without it.", millis(DEFAULT_COMMAND)),
+                "maximum": millis(if self.background.is_some() { MAX_TASK } else { MAX_COMMAND }),
+                "description": format!(
+                    "How long it may run, in milliseconds: {} without it, {} at most.",
+                    millis(DEFAULT_COMMAND),
+                    millis(MAX_COMMAND)
+                ),
             },
         });
         let mut description = String::from(
@@ -182,7 +181,7 @@ impl Tool for Bash {
         if self.background.is_some() {
             description.push_str(
                 " With run_in_background it starts a task and answers its id at once: for servers, watchers, and work that \
-                 takes minutes.",
+                 takes minutes. There timeout_ms may be up to a day, and without it the task has no time limit.",
             );
             properties["run_in_background"] = json!({ "type": "boolean", "description": "Start it as a background task instead of waiting for its end." });
         }
@@ -210,11 +209,12 @@ impl Tool for Bash {
         if args.command.trim().is_empty() {
             return Outcome::fail("The command is empty. Give the command to run.");
         }
-        let limit = args.timeout_ms.map_or(DEFAULT_COMMAND, Duration::from_millis);
-        if limit.is_zero() || limit > MAX_COMMAND {
+        let limit = args.timeout_ms.map(Duration::from_millis);
+        let most = if args.run_in_background { MAX_TASK } else { MAX_COMMAND };
+        if limit.is_some_and(|limit| limit.is_zero() || limit > most) {
             return Outcome::fail(format!(
                 "timeout_ms has to lie between 1 and {}. Nothing was started.",
-                millis(MAX_COMMAND)
+                millis(most)
             ));
         }
         if call.cancel.is_cancelled() {
@@ -229,9 +229,9 @@ impl Tool for Bash {
             cwd: call.cwd.clone(),
         };
         if args.run_in_background {
-            self.background(call, plan, args).await
+            self.background(call, plan, args, limit).await
         } else {
-            self.foreground(call, plan, &args.command, limit).await
+            self.foreground(call, plan, &args.command, limit.unwrap_or(DEFAULT_COMMAND)).await
         }
     }
 }
