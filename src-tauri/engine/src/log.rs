@@ -18,13 +18,13 @@ use crate::error::{Code, Error, Result};
 use crate::event::{Block, Event, Recorded, TreeLimits};
 use crate::id::{CallId, SessionId, TaskId};
 use crate::view::{SessionView, TaskView, Tokens};
-use fault::Fault;
+use fault::{Fault, Loss};
 use held::Held;
 use read::Readers;
 use rusqlite::{Connection, OptionalExtension};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -47,6 +47,7 @@ struct Shared {
     trouble: watch::Sender<Option<String>>,
     /// Fires when the store is not at its path any more.
     lost: CancellationToken,
+    loss: Arc<OnceLock<Loss>>,
 }
 
 /// Events for one session, to be appended together.
@@ -109,12 +110,17 @@ impl Log {
     /// newer version made, a folder that cannot be written and a file that is damaged, each with what to do, and
     /// leaves it untouched.
     pub fn open(dir: &Path, env: &Env) -> Result<Self> {
-        Self::open_with(dir, env, Held::default())
+        Self::open_with(dir, env, Held::default(), false)
     }
 
-    /// The same, and these files count as parts of it: when one of them is not at its path any more, the store takes no
-    /// writes, as when its own file is not.
-    pub fn open_with(dir: &Path, env: &Env, mut held: Held) -> Result<Self> {
+    /// The same, to be the only one that writes: it takes the lease on the store, which ends every earlier one, also
+    /// where locks on files do not hold. And these files count as parts of it: when one of them is not at its path any
+    /// more, the store takes no writes, as when its own file is not.
+    pub fn open_alone(dir: &Path, env: &Env, held: Held) -> Result<Self> {
+        Self::open_with(dir, env, held, true)
+    }
+
+    fn open_with(dir: &Path, env: &Env, mut held: Held, alone: bool) -> Result<Self> {
         let path = dir.join(Self::FILE);
         let open::Opened { sql, id, found } = open::writer(&path, &env.new_session().0)?;
         let last = writer::last_seq(&sql).map_err(|error| Fault::Sql(error).told(&path))?;
@@ -122,7 +128,9 @@ impl Log {
         let (published, seq) = watch::channel(last);
         let gate = writer::Gate::default();
         held.add(&path, &std::fs::metadata(&path).map_err(|error| fault::refused(&path, error))?);
-        let (trouble, lost) = (watch::Sender::new(None), CancellationToken::new());
+        let taken = alone.then(|| writer::take_lease(&sql)).transpose();
+        let lease = taken.map_err(|error| Fault::Sql(error).told(&path))?;
+        let (trouble, lost, loss) = (watch::Sender::new(None), CancellationToken::new(), Arc::default());
         let writer = Writer {
             sql,
             path: path.clone(),
@@ -133,13 +141,15 @@ impl Log {
             held: held.clone(),
             trouble: trouble.clone(),
             lost: lost.clone(),
+            loss: Arc::clone(&loss),
+            lease,
         };
         thread::Builder::new()
             .name("coppice-log".to_owned())
             .spawn(move || writer.serve())
             .map_err(|error| Error::new(Code::Store, "The store's writer could not be started.").because(error))?;
         let readers = Arc::new(Readers::new(path.clone(), gate, held));
-        Ok(Self { shared: Arc::new(Shared { id, path, found, orders, seq, readers, trouble, lost }) })
+        Ok(Self { shared: Arc::new(Shared { id, path, found, orders, seq, readers, trouble, lost, loss }) })
     }
 
     /// What people must know of how the store was found; none when all was well.
@@ -235,15 +245,19 @@ impl Log {
         self.shared.trouble.subscribe()
     }
 
-    /// Fires when the store is not at its path any more: from then on every write is refused with what
+    /// Fires when the store is not this process's any more: from then on every write is refused with what
     /// [`Log::check_held`] says.
     pub fn lost(&self) -> &CancellationToken {
         &self.shared.lost
     }
 
-    /// `gone` when the store was seen not to be at its path any more.
+    /// `gone` when the store was seen not to be at its path any more, `held_elsewhere` when another process has taken
+    /// its lease.
     pub fn check_held(&self) -> Result<()> {
-        if self.shared.lost.is_cancelled() { Err(fault::lost(&self.shared.path)) } else { Ok(()) }
+        match self.shared.loss.get() {
+            Some(loss) => Err(fault::lost(&self.shared.path, *loss)),
+            None => Ok(()),
+        }
     }
 
     /// Events of all sessions after `seq`, oldest first, at most `limit`.

@@ -4,10 +4,12 @@
 use crate::lab::{Lab, PATIENCE, call, gate, key, say, within};
 use coppice_engine::config::Config;
 use coppice_engine::engine::{Engine, Opening};
+use coppice_engine::env::Env;
 use coppice_engine::error::Code;
-use coppice_engine::event::{Mode, TreeLimits};
+use coppice_engine::event::{Event, Mode, TreeLimits};
 use coppice_engine::id::SessionId;
 use coppice_engine::log::Log;
+use coppice_engine::log::held::Held;
 use serde_json::json;
 use std::fs;
 use std::path::Path;
@@ -130,4 +132,31 @@ async fn a_holder_that_does_nothing_notices_and_leaves_the_store_of_the_next_pro
         sessions.iter().map(|session| (&session.id, session.title.as_str())).collect();
     assert_eq!(titles, [(&theirs, "kept")]);
     again.shutdown(PATIENCE).await.unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn who_takes_the_lease_where_locks_do_not_hold_is_the_only_one_that_writes() {
+    let lab = Lab::new().await;
+    let sleep = json!({ "command": "sleep 300", "run_in_background": true });
+    lab.script("root", vec![vec![call("bash", sleep)], vec![gate("root"), say("done")]]);
+    let root = lab.prompted("go").await;
+    lab.reached("root").await;
+    // Another process, past the lock.
+    let other = Log::open_alone(&lab.data(), &Env::system(), Held::default()).unwrap();
+    let before = other.events(&root, 0, 1000).await.unwrap();
+    let told = lab.engine.prompt(&root, "and this?".into(), &key()).await.unwrap_err();
+    assert_eq!(told.code(), Code::HeldElsewhere);
+    assert!(told.message().contains("Another Coppice has taken the data folder"), "{told}");
+    within(async {
+        while lives(&root) {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    within(lab.engine.shutdown(PATIENCE)).await.unwrap();
+    // The other one has everything as it was, and goes on.
+    assert_eq!(other.events(&root, 0, 1000).await.unwrap(), before);
+    other.append(&root, vec![Event::Renamed { title: "ours".to_owned() }]).await.unwrap();
+    other.close().await.unwrap();
 }

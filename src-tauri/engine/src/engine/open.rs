@@ -59,7 +59,7 @@ impl Engine {
     ) -> Result<Self> {
         let folder = make_folder(data)?;
         let (lock, held) = FolderLock::take(&folder)?;
-        let log = Log::open_with(&folder, &env, held)?;
+        let log = Log::open_alone(&folder, &env, held)?;
         let processes = Processes::new(log.id(), Arc::new(log.clone()));
         processes.hide(config.models.values().filter_map(|model| model.key_env.clone()).collect());
         let found = processes.inquest(config.limits.stop_grace()).await?;

@@ -14,8 +14,17 @@ pub(super) enum Fault {
     Unreadable(serde_json::Error),
     /// A rule refused it.
     Refused(Error),
-    /// The store is not at its path any more.
-    Lost,
+    /// The store is not this process's any more.
+    Lost(Loss),
+}
+
+/// How a store was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// It is not at its path any more.
+    Away,
+    /// Another process has taken the lease.
+    Taken,
 }
 
 impl From<rusqlite::Error> for Fault {
@@ -43,7 +52,7 @@ impl Fault {
             Self::Sql(error) => sql(path, error),
             Self::Unreadable(error) => damaged(path, &error.to_string()).because(error),
             Self::Refused(error) => error,
-            Self::Lost => lost(path),
+            Self::Lost(loss) => lost(path, loss),
         }
     }
 }
@@ -70,16 +79,26 @@ fn sql(path: &Path, error: rusqlite::Error) -> Error {
     Error::new(Code::Store, message).because(error)
 }
 
-/// The store was taken away while it was open. Nothing can be kept from here on.
-pub(super) fn lost(path: &Path) -> Error {
+/// The store was lost while it was open. Nothing can be kept from here on.
+pub(super) fn lost(path: &Path, loss: Loss) -> Error {
     let folder = path.parent().unwrap_or(path).display();
-    Error::new(
-        Code::Gone,
-        format!(
-            "The data folder {folder} was deleted, moved or replaced while Coppice had it open. What ran is ended, and \
-             nothing is saved any more. Close Coppice, put the folder back if it was moved, and start again."
+    match loss {
+        Loss::Away => Error::new(
+            Code::Gone,
+            format!(
+                "The data folder {folder} was deleted, moved or replaced while Coppice had it open. What ran is ended, \
+                 and nothing is saved any more. Close Coppice, put the folder back if it was moved, and start again."
+            ),
         ),
-    )
+        Loss::Taken => Error::new(
+            Code::HeldElsewhere,
+            format!(
+                "Another Coppice has taken the data folder {folder} over. What ran here is ended, and nothing is saved \
+                 here any more; everything that was saved before is there. Go on in the other one, or close both and \
+                 start again."
+            ),
+        ),
+    }
 }
 
 /// The store is there, and cannot be trusted.

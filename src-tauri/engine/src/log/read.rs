@@ -1,6 +1,6 @@
 //! What is read: a few connections that cannot write, used off the async threads, one snapshot for each question.
 
-use super::fault::{Fault, unknown_session, unknown_task};
+use super::fault::{Fault, Loss, unknown_session, unknown_task};
 use super::held::Held;
 use super::writer::Gate;
 use super::{OwedNotice, Unfinished, open};
@@ -56,7 +56,7 @@ impl Readers {
                 let opened = open::reader(&self.path);
                 // What stands at the path may be a store of another process by now.
                 if self.held.is_lost() {
-                    return Err(Fault::Lost);
+                    return Err(Fault::Lost(Loss::Away));
                 }
                 opened?
             }

@@ -1,7 +1,7 @@
 //! The one thread that writes. It takes everything that waits, puts each job in a savepoint of its own inside one
 //! transaction, commits once, bumps the watch, and answers each job.
 
-use super::fault::{Fault, lost};
+use super::fault::{Fault, Loss, lost};
 use super::held::Held;
 use super::open::{BUSY, WAL_KEPT, wal};
 use crate::env::Env;
@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -111,12 +111,30 @@ pub(super) struct Writer {
     pub(super) held: Held,
     pub(super) trouble: watch::Sender<Option<String>>,
     pub(super) lost: CancellationToken,
+    pub(super) loss: Arc<OnceLock<Loss>>,
+    /// The lease that this process has on the store: once another has a later one, nothing is written any more.
+    pub(super) lease: Option<i64>,
 }
 
 /// The `seq` given last, also when its event was deleted since.
 pub(super) fn last_seq(sql: &Connection) -> rusqlite::Result<i64> {
     sql.prepare_cached("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'event'")?
         .query_row([], |row| row.get(0))
+}
+
+/// The lease that was given last.
+fn lease(sql: &Connection) -> rusqlite::Result<i64> {
+    sql.prepare_cached("SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'lease'")?.query_row([], |row| row.get(0))
+}
+
+/// Takes the lease: every earlier one is over with this.
+pub(super) fn take_lease(sql: &Connection) -> rusqlite::Result<i64> {
+    sql.query_row(
+        "INSERT INTO meta (name, value) VALUES ('lease', '1')
+         ON CONFLICT (name) DO UPDATE SET value = CAST(value AS INTEGER) + 1 RETURNING CAST(value AS INTEGER)",
+        [],
+        |row| row.get(0),
+    )
 }
 
 /// What a commit came to.
@@ -135,6 +153,7 @@ impl Writer {
             let order = match self.orders.recv_timeout(if unfolded { QUIET } else { LOOK }) {
                 Err(RecvTimeoutError::Timeout) => {
                     // Nothing presses, so nobody is made to wait for it.
+                    self.look_at_lease();
                     if !self.is_lost()
                         && unfolded
                         && let Ok(_alone) = self.gate.try_write()
@@ -228,7 +247,7 @@ impl Writer {
     /// Begins the transaction, however long another process holds the store, up to a bound.
     fn begin(&self) -> Result<(), Fault> {
         if self.is_lost() {
-            return Err(Fault::Lost);
+            return Err(self.loss());
         }
         if !self.sql.is_autocommit() {
             // An earlier roll-back failed; nothing of that transaction was answered as kept.
@@ -242,19 +261,43 @@ impl Writer {
         while tried.as_ref().is_err_and(locked) && since.elapsed() < PATIENCE {
             tried = self.sql.execute_batch("BEGIN IMMEDIATE");
         }
-        Ok(tried?)
+        tried?;
+        // Inside the transaction, so that nobody takes the lease between this look and the commit.
+        self.look_at_lease();
+        if self.lost.is_cancelled() {
+            self.sql.execute_batch("ROLLBACK")?;
+            return Err(self.loss());
+        }
+        Ok(())
     }
 
-    /// Whether the store is not at its path any more. What was lost once stays lost: somebody else may have written
+    /// Whether another process has taken the lease. One that cannot be read is still our own.
+    fn look_at_lease(&self) {
+        if !self.lost.is_cancelled() && self.lease.is_some_and(|own| lease(&self.sql).is_ok_and(|now| now != own)) {
+            self.lose(Loss::Taken);
+        }
+    }
+
+    /// Whether the store is not this process's any more. What was lost once stays lost: somebody else may have written
     /// meanwhile.
     fn is_lost(&self) -> bool {
         if !self.lost.is_cancelled() && self.held.is_lost() {
-            let told = lost(&self.path);
-            tracing::error!(error = %told, "the store was taken away");
-            self.trouble.send_replace(Some(told.message().to_owned()));
-            self.lost.cancel();
+            self.lose(Loss::Away);
         }
         self.lost.is_cancelled()
+    }
+
+    fn lose(&self, loss: Loss) {
+        // The first loss is the one that is told.
+        let loss = *self.loss.get_or_init(|| loss);
+        let told = lost(&self.path, loss);
+        tracing::error!(error = %told, "the store was lost");
+        self.trouble.send_replace(Some(told.message().to_owned()));
+        self.lost.cancel();
+    }
+
+    fn loss(&self) -> Fault {
+        Fault::Lost(self.loss.get().copied().unwrap_or(Loss::Away))
     }
 
     /// Runs the jobs in the open transaction and commits, or keeps nothing.
@@ -262,7 +305,7 @@ impl Writer {
         let done = self.run(jobs).and_then(|done| {
             self.sql.execute_batch("COMMIT")?;
             // Looked at afterwards as well: what went into a file without a name is not kept.
-            if self.is_lost() { Err(Fault::Lost) } else { Ok(done) }
+            if self.is_lost() { Err(self.loss()) } else { Ok(done) }
         });
         if done.is_err() && !self.sql.is_autocommit() {
             self.sql.execute_batch("ROLLBACK")?;
