@@ -2,7 +2,8 @@
 //!
 //! The guard is a small shell that leads a session of its own. It is the command's parent, so `kill $PPID` and
 //! `kill 0` meet the guard and never the app. On Linux it is also the parent of whatever loses its own below it, so that
-//! everything that the command ever made stands below the guard, whatever group, session or environment it has.
+//! everything that the command ever made stands below the guard, whatever group, session or environment it has. What a
+//! service makes at the command's request stands below that service.
 //!
 //! The guard holds one end of a lifeline, a socket whose other end only the app holds: over it the guard tells who its
 //! watcher is and then the exit status, and when the app dies, however it dies, the watcher reads the end of the
