@@ -380,3 +380,25 @@ fn the_script_in_the_readme_does_what_the_readme_says() {
     let told = (before, after.split_once(" s]").unwrap().1);
     assert_eq!(told, ("It counted:\n2\n", "\n[subagent-1: completed]\n"));
 }
+
+#[test]
+fn a_tree_ends_at_its_limit_with_the_reason_and_goes_on_when_it_is_raised() {
+    let step =
+        json!([{ "call": { "tool": "glob", "args": { "pattern": "*" } } }, { "usage": { "input": 90, "output": 10 } }]);
+    let place = Place::new(json!({ "sessions": { "root": { "steps": [step, [{ "say": "Found it." }]] } } }));
+    let ran = place.run(["run", "Look", "--limit", "tokens=100"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.out.contains("its budget is used up: 100 of 100 tokens"), "{ran:?}");
+    let tree: Value = serde_json::from_str(&place.run(["tree", "--json"]).out).unwrap();
+    let root = tree["sessions"][0]["id"].as_str().unwrap();
+    let told = place.run(["limits", root]);
+    assert!(told.out.contains("tokens                100 of 100 tokens"), "{told:?}");
+    let ran = place.run(["run", "Go on", "--session", root, "--limit", "tokens=0"]);
+    assert!(ran.code == Some(0) && ran.out.contains("Found it."), "{ran:?}");
+    for (args, said) in
+        [(&["run", "Look", "--limit", "token=5"][..], "there are depth"), (&["limits", "tokens=5"][..], "no session")]
+    {
+        let ran = place.run(args);
+        assert!(ran.code != Some(0) && ran.err.to_lowercase().contains(said), "{ran:?}");
+    }
+}

@@ -1,6 +1,7 @@
 //! The terminal: what `coppice` understands, and how it ends.
 
 mod doctor;
+mod limits;
 mod live;
 mod out;
 mod run;
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use limits::Limit;
 pub use out::Out;
 
 /// How long threads that nobody can interrupt (a read of standard input) may hold up the end of a process.
@@ -119,6 +121,17 @@ enum What {
         #[arg(long)]
         json: bool,
     },
+    /// What a tree may spend and has spent; with NAME=NUMBER sets it
+    Limits {
+        /// The session, for the limits of its tree; setting takes a root
+        session: Option<String>,
+        /// tokens, wall_clock_s, depth, live_children, children or step_limit, and its size; 0 means none
+        #[arg(value_name = "NAME=NUMBER", value_parser = Limit::parse)]
+        limits: Vec<Limit>,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// The log of a session, one event a line
     Export {
         /// The session
@@ -144,6 +157,9 @@ struct RunArgs {
     /// Go on with this session
     #[arg(long, value_name = "ID")]
     session: Option<String>,
+    /// What the tree may spend: tokens, wall_clock_s, depth, live_children, children or step_limit; 0 means none
+    #[arg(long = "limit", value_name = "NAME=NUMBER", value_parser = Limit::parse)]
+    limits: Vec<Limit>,
     /// Print the committed events instead, one a line
     #[arg(long)]
     json: bool,
@@ -347,6 +363,9 @@ impl Terminal {
                     "what": what.word(), "id": id, "reason": reason, "preview": preview, "key": fresh_key(),
                 });
                 show::stop(&client, args, preview, json, &mut out).await
+            }
+            What::Limits { session, limits, json } => {
+                limits::limits(&client, session.as_deref(), &limits, json, &mut out).await
             }
             What::Export { session } => show::export(&client, &session, &mut out).await,
             What::Rpc | What::Doctor => Ok(0),

@@ -1,5 +1,6 @@
 //! `coppice run` and `coppice send`: a prompt to the end of its turn and of everything it started.
 
+use super::limits::{self, given};
 use super::live::Live;
 use super::{Out, RunArgs, STOPPED, Trouble, current, fresh_key, unknown};
 use crate::board::Board;
@@ -37,7 +38,13 @@ struct Forest {
 pub async fn run(client: &Client, ours: Option<&Host>, args: RunArgs, out: &mut Out) -> Result<u8, Trouble> {
     fits(&args.prompt)?;
     let target = match &args.session {
-        Some(id) => find(client, id).await?,
+        Some(id) => {
+            let target = find(client, id).await?;
+            if !args.limits.is_empty() {
+                limits::set(client, target.root.as_str(), &args.limits).await?;
+            }
+            target
+        }
         None => open(client, &args).await?,
     };
     if !args.json {
@@ -103,6 +110,7 @@ async fn open(client: &Client, args: &RunArgs) -> Result<SessionView, Failed> {
                 "cwd": cwd.to_string_lossy(),
                 "model": args.model,
                 "mode": args.mode.map(Mode::from),
+                "limits": given(&args.limits),
                 "key": fresh_key(),
             }),
         )
