@@ -311,6 +311,13 @@ impl Tree {
         living(&mut self.live.target())
     }
 
+    /// How long the processes that live now have had a processor, with what they have made and seen end; none where the
+    /// system does not tell.
+    pub fn worked(&self) -> Option<Duration> {
+        let living = self.live.target().look();
+        living.into_iter().map(|(id, _)| table::worked(id)).try_fold(Duration::ZERO, |sum, one| Some(sum + one?))
+    }
+
     /// Ends the whole tree: asks politely, waits `grace`, then forces, and looks until every process is seen gone or a
     /// second bound is over. Strikes it out of the ledger when all are gone.
     pub async fn end(self, grace: Duration) -> Ended {

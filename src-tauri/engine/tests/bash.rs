@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 const GRACE: Duration = Duration::from_millis(300);
+const IDLE: Duration = Duration::from_millis(600);
 
 #[derive(Default)]
 struct Watcher(Mutex<String>);
@@ -46,7 +47,7 @@ struct Bench {
 
 fn bench(name: &str) -> Bench {
     let (processes, book) = processes(name);
-    let bash = Bash::new(processes.clone(), None, GRACE);
+    let bash = Bash::new(processes.clone(), None, GRACE, IDLE);
     Bench { name: store(name), bash, processes, book, watcher: Arc::default(), cancel: CancellationToken::new() }
 }
 
@@ -269,6 +270,25 @@ async fn output_is_shown_while_the_command_runs() {
     assert_eq!(bench.watcher.text(), "first half\nsecond");
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_command_that_gives_no_sign_of_life_is_ended_with_that_reason_and_one_that_works_is_not() {
+    let bench = bench("silent");
+    let outcome = bench.run(json!({ "command": "echo begun; sleep 300", "timeout_ms": 60_000 })).await;
+    assert!(!outcome.ok && outcome.text.starts_with("begun\n[stopped after "), "{}", outcome.text);
+    assert!(outcome.text.contains("no sign of life, neither output nor work, for 0.6 s"), "{}", outcome.text);
+    assert!(outcome.text.contains("every process of it is gone"), "{}", outcome.text);
+    // Both are at it for longer than the bound: one writes, one works.
+    for command in [
+        "for n in $(seq 8); do echo $n; sleep 0.2; done; echo done",
+        "end=$(($(date +%s%N) + 1500000000)); while [ $(date +%s%N) -lt $end ]; do :; done; echo done",
+    ] {
+        let outcome = bench.run(json!({ "command": command, "timeout_ms": 60_000 })).await;
+        assert!(outcome.ok && outcome.text.contains("done\n"), "{command}: {}", outcome.text);
+    }
+    assert_eq!(bench.book.markers().len(), 0);
+}
+
 #[tokio::test]
 async fn bad_arguments_are_answered_and_start_nothing() {
     let bench = bench("bad");
@@ -401,7 +421,7 @@ async fn the_model_is_offered_background_tasks_only_where_they_can_be_started() 
     let offered = |bash: &Bash| bash.spec().parameters["properties"].get("run_in_background").is_some();
     assert!(!offered(&bench.bash));
     let runtime = Arc::new(Runtime(Mutex::default()));
-    bench.bash = Bash::new(bench.processes.clone(), Some(runtime.clone()), GRACE);
+    bench.bash = Bash::new(bench.processes.clone(), Some(runtime.clone()), GRACE, IDLE);
     assert!(offered(&bench.bash));
     let outcome = bench
         .run(json!({ "command": "make serve", "description": "Serve the pages", "run_in_background": true }))

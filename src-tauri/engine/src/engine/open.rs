@@ -148,7 +148,7 @@ fn tools(
         Arc::new(EditFile::new(memory.clone())),
         Arc::new(Glob::new(memory.clone())),
         Arc::new(Grep::new(memory.clone())),
-        Arc::new(Bash::new(processes.clone(), Some(background), grace)),
+        Arc::new(Bash::new(processes.clone(), Some(background), grace, config.limits.idle())),
     ];
     let delegates = config.subagents.iter().map(|(name, instance)| -> Arc<dyn Tool> {
         Arc::new(Subagent::new(name.clone(), instance.clone(), control.clone()))

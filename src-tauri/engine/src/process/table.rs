@@ -185,6 +185,24 @@ fn boot_ms() -> i64 {
     })
 }
 
+/// How long a process and those of its children that it has seen end have had a processor: nothing for one that is gone,
+/// none where the system does not tell.
+#[cfg(target_os = "linux")]
+pub(super) fn worked(process: Identity) -> Option<std::time::Duration> {
+    let Ok(stat) = std::fs::read(format!("/proc/{}/stat", process.pid)) else { return Some(std::time::Duration::ZERO) };
+    let end = stat.iter().rposition(|byte| *byte == b')')?;
+    let fields: Vec<&str> = std::str::from_utf8(stat.get(end + 1..)?).ok()?.split_ascii_whitespace().collect();
+    // In user and in kernel mode, its own and its children's.
+    let ticks = (11..=14).try_fold(0, |sum: u64, at| Some(sum + fields.get(at)?.parse::<u64>().ok()?))?;
+    Some(std::time::Duration::from_millis(ticks.saturating_mul(TICK_MS.unsigned_abs())))
+}
+
+/// How long a process has had a processor: not told here.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn worked(_process: Identity) -> Option<std::time::Duration> {
+    None
+}
+
 /// Whether this process lives and has exactly this one child, which is its oldest. A parent of orphans then has nothing
 /// else below it: while anything lived there, so would a child, living or not yet noticed dead. Where the kernel does not
 /// list children, the answer is no.

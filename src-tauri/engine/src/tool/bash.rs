@@ -58,6 +58,7 @@ pub struct Bash {
     processes: Processes,
     background: Option<Arc<dyn StartBackground>>,
     grace: Duration,
+    idle: Duration,
 }
 
 #[derive(Deserialize)]
@@ -75,14 +76,21 @@ enum End {
     Exited(Exit),
     Unobserved(String),
     TimedOut,
+    Silent,
     Cancelled,
 }
 
 impl Bash {
     /// The tool. Without `background` the model is not offered background tasks, and asking for one is refused. A
-    /// command that has to end is asked to, and forced after `grace`.
-    pub fn new(processes: Processes, background: Option<Arc<dyn StartBackground>>, grace: Duration) -> Self {
-        Self { processes, background, grace }
+    /// command that has to end is asked to, and forced after `grace`; one that is waited for has to when it neither
+    /// writes nor works for `idle`.
+    pub fn new(
+        processes: Processes,
+        background: Option<Arc<dyn StartBackground>>,
+        grace: Duration,
+        idle: Duration,
+    ) -> Self {
+        Self { processes, background, grace, idle }
     }
 
     async fn background(&self, call: &Call, plan: Plan, args: Args, limit: Option<Duration>) -> Outcome {
@@ -111,6 +119,7 @@ impl Bash {
         let mut output = tree.take_output();
         let mut shown = Shown::new(call.live.clone());
         let mut open = true;
+        let (mut sign, mut worked) = (begun, Duration::ZERO);
         let end = {
             let mut exited = pin!(tree.exited());
             loop {
@@ -123,8 +132,17 @@ impl Bash {
                         Err(error) => End::Unobserved(error.to_string()),
                     },
                     chunk = output.recv(), if open => match chunk {
-                        Some(chunk) => shown.take(&chunk),
+                        Some(chunk) => {
+                            sign = Instant::now();
+                            shown.take(&chunk);
+                        }
                         None => open = false,
+                    },
+                    () = tokio::time::sleep_until(sign + self.idle) => match tree.worked() {
+                        // A hundredth of a processor is work; what only waits uses less.
+                        Some(now) if now.saturating_sub(worked) * 100 < self.idle => break End::Silent,
+                        // Where nobody can tell, it counts as work.
+                        now => (sign, worked) = (Instant::now(), now.unwrap_or(worked)),
                     },
                 }
             }
@@ -152,7 +170,7 @@ impl Bash {
             left.extend(ended.processes.iter().filter(|process| !process.gone).cloned());
         }
         let took = begun.elapsed();
-        report(command, &end, &ended, &left, shown, took)
+        report(command, &end, &ended, &left, shown, (took, self.idle))
     }
 }
 
@@ -328,7 +346,14 @@ impl Shown {
     }
 }
 
-fn report(command: &str, end: &End, ended: &Ended, left: &[ReceiptProcess], shown: Shown, took: Duration) -> Outcome {
+fn report(
+    command: &str,
+    end: &End,
+    ended: &Ended,
+    left: &[ReceiptProcess],
+    shown: Shown,
+    (took, idle): (Duration, Duration),
+) -> Outcome {
     let (mut text, bytes) = shown.finish();
     if text.is_empty() {
         text.push_str("(no output)");
@@ -351,6 +376,11 @@ fn report(command: &str, end: &End, ended: &Ended, left: &[ReceiptProcess], show
         End::Unobserved(reason) => format!("stopped after {seconds}: {reason} Of the command, {gone}"),
         End::TimedOut => format!(
             "stopped after {seconds}, the time limit; {gone}. Give a larger timeout_ms, or start long work in the background"
+        ),
+        End::Silent => format!(
+            "stopped after {seconds}: no sign of life, neither output nor work, for {} s (limits.idle_s); {gone}. Start what \
+             only waits in the background",
+            idle.as_secs_f64()
         ),
         End::Cancelled => format!("cancelled after {seconds}; {gone}"),
     };
