@@ -174,7 +174,7 @@ async fn a_pause_that_one_is_told_holds_for_all_and_they_come_back_spread() {
         _ => Play::says("Hi."),
     })
     .await;
-    let settings = OpenAiSettings { spread: 60 * MS, ..settings(&endpoint) };
+    let settings = OpenAiSettings { spread: 200 * MS, ..settings(&endpoint) };
     let model = OpenAi::new(settings).unwrap();
     let request = hello();
     let ears: Vec<Ear> = (0..8).map(|_| Ear::default()).collect();
