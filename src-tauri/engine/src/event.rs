@@ -248,7 +248,7 @@ pub struct Receipt {
     pub ended: Vec<ReceiptItem>,
     /// What lives on below what was stopped.
     pub kept: Vec<ReceiptItem>,
-    /// Every process that was seen, and whether it was seen gone.
+    /// Every process that was seen, and whether it was seen gone (or, in a preview, that lives and would end).
     pub processes: Vec<ReceiptProcess>,
     /// What could not be proven, in words.
     pub unconfirmed: Vec<String>,
