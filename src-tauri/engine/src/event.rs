@@ -408,6 +408,10 @@ pub enum Event {
         /// The step that it was at; none before its first.
         #[serde(default)]
         step: Option<u32>,
+        /// The last sign of it before a crash cut it off, in milliseconds since the Unix epoch: it ended then. None when
+        /// it ended with this event.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        last_sign_at: Option<i64>,
     },
     /// A background task began. Stands in its owner's log.
     TaskStarted {
@@ -445,6 +449,10 @@ pub enum Event {
         output: Option<String>,
         /// Whether the owner is still to be told.
         owes_notice: bool,
+        /// The last sign of it before a crash cut it off, in milliseconds since the Unix epoch: it ended then. None when
+        /// it ended with this event.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        last_sign_at: Option<i64>,
     },
     /// The owner learned a task's end by reading it, so no notice is owed any more.
     TaskLearned {

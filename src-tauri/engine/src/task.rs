@@ -374,7 +374,8 @@ impl Tasks {
         // Its owner ended it, or is no more: nobody is left to be told. That it did not stop is news to anyone.
         let known = matches!(cause, Some(Cause::Asked(Party::Owner) | Cause::OwnerEnded));
         let owes_notice = !(known && stopped);
-        Event::TaskSettled { task: live.id.clone(), status, detail, killed_by, output: end.output, owes_notice }
+        let task = live.id.clone();
+        Event::TaskSettled { task, status, detail, killed_by, output: end.output, owes_notice, last_sign_at: None }
     }
 
     /// Commits the end. The store may be busy or the disk full for a while: the end is kept until it can be written.

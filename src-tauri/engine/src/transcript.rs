@@ -159,7 +159,8 @@ impl Transcript {
             }
             events.extend(self.deferred("Coppice ended before it was read"));
             let detail = Some("can resume".to_owned());
-            events.push(Event::TurnEnded { turn, end: TurnEnd::Interrupted, detail, step: self.open_step });
+            let (end, step) = (TurnEnd::Interrupted, self.open_step);
+            events.push(Event::TurnEnded { turn, end, detail, step, last_sign_at: None });
         }
         for task in self.live_tasks.keys() {
             events.push(Event::TaskSettled {
@@ -169,6 +170,7 @@ impl Transcript {
                 killed_by: None,
                 output: None,
                 owes_notice: true,
+                last_sign_at: None,
             });
         }
         events

@@ -261,3 +261,34 @@ async fn what_a_crash_cut_off_ended_with_its_last_sign_and_not_with_the_next_sta
     assert_eq!(ran, [("bash-1".to_owned(), 0), ("subagent-1".to_owned(), 2_000)]);
     engine.shutdown(PATIENCE).await.unwrap();
 }
+
+#[tokio::test]
+async fn what_a_quit_cut_off_ended_with_the_quit_however_long_it_said_nothing_new() {
+    let mut lab = Lab::new().await;
+    let sleeps = call("bash", json!({ "command": "sleep 600", "run_in_background": true }));
+    lab.script("root", vec![vec![delegate("one", "work"), sleeps], vec![say("half a sentence"), gate("root")]]);
+    lab.script("one", vec![vec![say("half a report"), gate("one")]]);
+    let root = lab.prompted("go").await;
+    lab.reached("root").await;
+    lab.reached("one").await;
+    let last_sign = lab.events(&root).await.pop().unwrap().at.max(lab.child("one").await.last_sign_at);
+    let clock = Env::system();
+    while clock.now_ms() < last_sign + 50 {
+        tokio::task::yield_now().await;
+    }
+    let quit_at = clock.now_ms();
+    lab.restart().await;
+    let (sessions, tasks) = lab.engine.tree(None).await.unwrap();
+    let ends: Vec<(SessionState, bool)> =
+        sessions.iter().map(|session| (session.state, session.ended_at.unwrap() >= quit_at)).collect();
+    assert_eq!(ends, [(SessionState::Interrupted, true); 2], "{sessions:?}");
+    let settled: Vec<(TaskStatus, bool)> =
+        tasks.iter().map(|task| (task.status, task.settled_at.unwrap() >= quit_at)).collect();
+    assert_eq!(settled, [(TaskStatus::Interrupted, true); 2], "{tasks:?}");
+    let rows = lab.engine.page(&root, None, None, 100).await.unwrap().rows;
+    let ran = rows.into_iter().filter_map(|row| match row.body {
+        RowBody::Notice { ran_ms, .. } => Some(ran_ms >= 50),
+        _ => None,
+    });
+    assert_eq!(ran.collect::<Vec<_>>(), [true; 2]);
+}

@@ -61,6 +61,7 @@ fn settled() -> Event {
         killed_by: None,
         output: Some("x".to_owned()),
         owes_notice: true,
+        last_sign_at: None,
     }
 }
 
@@ -84,7 +85,7 @@ fn finished(call: &str, answer: i64, text: &str) -> Event {
 }
 
 fn ended(end: TurnEnd, detail: Option<&str>) -> Event {
-    Event::TurnEnded { turn: 1, end, detail: detail.map(str::to_owned), step: Some(3) }
+    Event::TurnEnded { turn: 1, end, detail: detail.map(str::to_owned), step: Some(3), last_sign_at: None }
 }
 
 fn unknown(kind: &str) -> Event {
@@ -328,6 +329,7 @@ fn the_end_of_a_task_tells_what_it_was_and_whether_the_owner_was_told() {
         killed_by: None,
         output: None,
         owes_notice: true,
+        last_sign_at: None,
     };
     assert_eq!(
         body(vec![lost]),

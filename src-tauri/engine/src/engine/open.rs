@@ -8,6 +8,7 @@ use crate::control::Control;
 use crate::engine::lock::FolderLock;
 use crate::env::Env;
 use crate::error::{Code, Error, Result};
+use crate::event::{Event, Recorded};
 use crate::llm::Model;
 use crate::log::{Entry, Log};
 use crate::process::Processes;
@@ -165,12 +166,38 @@ async fn mend(log: &Log) -> Result<()> {
     let mut entries = Vec::new();
     for unfinished in log.unfinished().await? {
         let events = log.events(&unfinished.session, 0, usize::MAX).await?;
-        let missing = Transcript::of(&events).mend(unfinished.partial);
+        let mut missing = Transcript::of(&events).mend(unfinished.partial);
+        for event in &mut missing {
+            date(log, &events, event).await?;
+        }
         if !missing.is_empty() {
             entries.push(Entry::new(&unfinished.session, missing));
         }
     }
     if entries.is_empty() { Ok(()) } else { log.write(entries).await.map(drop) }
+}
+
+/// Says when the turn or task ended that this event of a mend tells the end of: with its last sign in the log. A child
+/// gives its signs in its own log, a command none but those of its owner.
+async fn date(log: &Log, events: &[Recorded], event: &mut Event) -> Result<()> {
+    let own = events.last().map(|last| last.at);
+    match event {
+        Event::TurnEnded { last_sign_at, .. } => *last_sign_at = own,
+        Event::TaskSettled { task, last_sign_at, .. } => {
+            let task = log.task(task).await?;
+            *last_sign_at = match &task.child {
+                // It may not have come to be.
+                Some(child) => match log.session(child).await {
+                    Ok(child) => Some(child.last_sign_at.max(task.started_at)),
+                    Err(error) if error.code() == Code::UnknownSession => Some(task.started_at),
+                    Err(error) => return Err(error),
+                },
+                None => own,
+            };
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 fn make_folder(data: &Path) -> Result<std::path::PathBuf> {
