@@ -131,7 +131,11 @@ async fn stopping_what_is_at_rest_ends_what_its_commands_have_left_as_the_previe
             receipt.processes.iter().map(|process| (process.pid, process.gone)).collect()
         };
         assert_eq!((told(&preview), preview.ended), (vec![(pid, false)], vec![]), "{by}");
-        assert_eq!((told(&receipt), &receipt.ended, &receipt.unconfirmed), (vec![(pid, true)], &vec![], &vec![]), "{by}");
+        assert_eq!(
+            (told(&receipt), &receipt.ended, &receipt.unconfirmed),
+            (vec![(pid, true)], &vec![], &vec![]),
+            "{by}"
+        );
         assert_eq!(running(&format!("sleep {nap}")), Vec::<u32>::new(), "{by}");
         let keeper = if by == "child" { lab.child("one").await.id } else { root };
         let kept = Event::Stopped { receipt };
