@@ -134,6 +134,7 @@ pub struct Lab {
     pub model: Arc<Scripted>,
     pub cwd: PathBuf,
     config: Config,
+    env: Env,
     dir: TempDir,
 }
 
@@ -142,7 +143,11 @@ impl Lab {
         Self::with(Config::default()).await
     }
 
-    pub async fn with(mut config: Config) -> Self {
+    pub async fn with(config: Config) -> Self {
+        Self::in_world(config, Env::system()).await
+    }
+
+    pub async fn in_world(mut config: Config, env: Env) -> Self {
         let dir = TempDir::new().unwrap();
         let cwd = dir.path().join("folder");
         std::fs::create_dir(&cwd).unwrap();
@@ -155,8 +160,8 @@ impl Lab {
             open: watch::channel(HashSet::new()).0,
             reached: watch::channel(HashSet::new()).0,
         });
-        let engine = open(&dir.path().join("data"), config.clone(), &model).await;
-        Self { engine, model, cwd, config, dir }
+        let engine = open(&dir.path().join("data"), config.clone(), &env, &model).await;
+        Self { engine, model, cwd, config, env, dir }
     }
 
     /// Closes the engine in order and opens it again.
@@ -167,7 +172,7 @@ impl Lab {
 
     /// Opens the engine again after it was closed.
     pub async fn reopen(&mut self) {
-        self.engine = open(&self.data(), self.config.clone(), &self.model).await;
+        self.engine = open(&self.data(), self.config.clone(), &self.env, &self.model).await;
     }
 
     /// Closes the engine and opens it with a configuration that has lost the model of its sessions.
@@ -266,10 +271,10 @@ impl Lab {
     }
 }
 
-async fn open(data: &Path, config: Config, model: &Arc<Scripted>) -> Engine {
+async fn open(data: &Path, config: Config, env: &Env, model: &Arc<Scripted>) -> Engine {
     let models: BTreeMap<String, Arc<dyn Model>> =
         BTreeMap::from([("scripted".to_owned(), model.clone() as Arc<dyn Model>)]);
-    Engine::open_with(data, config, Env::system(), models).await.unwrap()
+    Engine::open_with(data, config, env.clone(), models).await.unwrap()
 }
 
 /// A fresh command key.
