@@ -3,11 +3,11 @@
 
 use crate::lab::{Lab, PATIENCE, call, delegate, gate, key, results, say, task, user_texts, within};
 use coppice_engine::config::Config;
+use coppice_engine::config::bounds::MAX_RESULT;
 use coppice_engine::engine::Target;
 use coppice_engine::error::Code;
 use coppice_engine::event::{Event, Party, Recorded, Route, TaskStatus, TurnEnd};
 use coppice_engine::id::SessionId;
-use coppice_engine::tool::MAX_RESULT;
 use coppice_engine::view::SessionState;
 use rusqlite::Connection;
 use serde_json::{Value, json};
