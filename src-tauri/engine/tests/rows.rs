@@ -258,6 +258,23 @@ fn a_reply_is_one_row_a_part_in_order() {
     );
 }
 
+#[test]
+fn a_call_that_made_a_child_is_a_delegation_whatever_delegates_by_todays_configuration() {
+    let check = |detail: Value, expected: bool| {
+        let mut result = finished("1.0", 1, "Started task subagent-1 (child c1).");
+        if let Event::ToolFinished { detail: told, .. } = &mut result {
+            told.clone_from(&detail);
+        }
+        let row = body(vec![answered(vec![tool_call("1.0", "explore", "{}")]), result]);
+        assert_eq!(matches!(row, RowBody::Delegation(_)), expected, "{detail}");
+    };
+    check(json!({ "task": "subagent-1", "child": "c1" }), true);
+    check(json!({ "child": "c1" }), true);
+    check(json!({ "task": "subagent-2", "child": "c1", "route": "started" }), false);
+    check(json!({ "child": null }), false);
+    check(Value::Null, false);
+}
+
 fn tool_row(args: &str, result: &str) -> ToolRow {
     match body(vec![answered(vec![tool_call("1.0", "bash", args)]), finished("1.0", 1, result)]) {
         RowBody::Tool(row) => row,
