@@ -23,7 +23,6 @@ CREATE TABLE event (
 ) STRICT;
 CREATE UNIQUE INDEX event_key ON event (key) WHERE key IS NOT NULL;
 CREATE INDEX event_about ON event (session, about) WHERE about IS NOT NULL;
-CREATE INDEX event_accepted ON event (session, n) WHERE kind = 'message_accepted';
 
 -- `seq` is that of its SessionOpened. `turn_open` holds while a turn runs, `asking` is the step that waits for a reply.
 CREATE TABLE session (
