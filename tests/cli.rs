@@ -257,14 +257,14 @@ fn output_that_cannot_be_written_is_a_failure_that_is_told() {
 fn a_reader_of_the_wire_that_goes_away_ends_it_quietly() {
     let place = Place::new(says("Hello."));
     let mut command = place.command(["rpc"]);
-    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    drop(child.stdout.take());
-    let mut input = child.stdin.take().unwrap();
+    command.stdin(Stdio::piped());
+    let mut running = Running::unread(command);
+    let mut input = running.child.stdin.take().unwrap();
     std::io::Write::write_all(&mut input, b"{\"id\": 1, \"cmd\": \"tree\"}\n").unwrap();
     // Its input stays open: that nobody reads is enough.
-    let ended = child.wait_with_output().unwrap();
-    assert_eq!((ended.status.code(), String::from_utf8_lossy(&ended.stderr).as_ref()), (Some(141), ""));
+    let code = running.ended();
+    let complaints = std::io::read_to_string(running.child.stderr.take().unwrap()).unwrap();
+    assert_eq!((code, complaints.as_str()), (Some(141), ""));
     drop(input);
 }
 

@@ -165,6 +165,13 @@ impl Running {
         Self { child, lines }
     }
 
+    /// With nobody who reads what it says; what it complains of is to be taken from `child`.
+    pub fn unread(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        Self { child, lines: channel().1 }
+    }
+
     /// The next line; none at the end.
     #[track_caller]
     pub fn line(&self) -> Option<String> {

@@ -54,12 +54,20 @@ async fn tree(log: &Log, env: &Env, number: usize) {
             killed_by: None,
             output: Some("The part was looked at.".to_owned()),
             owes_notice: false,
+            last_sign_at: None,
         };
         entries.push(Entry::new(&root, vec![settled]));
     }
     let rest = each - 5 - 3 * steps - 2 * CHILDREN;
     let mut end: Vec<Event> = (0..rest).map(|_| Event::Renamed { title: format!("Tree {number}") }).collect();
-    end.push(Event::TurnEnded { turn: 1, end: TurnEnd::Completed, detail: None, step: None, worked_ms: None });
+    end.push(Event::TurnEnded {
+        turn: 1,
+        end: TurnEnd::Completed,
+        detail: None,
+        step: None,
+        last_sign_at: None,
+        worked_ms: None,
+    });
     entries.push(Entry::new(&root, end));
     log.write(entries).await.unwrap();
 }
@@ -84,7 +92,14 @@ fn life(root: &SessionId, child: &SessionId, task: &TaskId, label: &str, each: u
     while events.len() + 1 < each {
         events.push(Event::ModelRetried { step: number, reason: "It was busy.".to_owned(), waited_ms: 1 });
     }
-    events.push(Event::TurnEnded { turn: 1, end: TurnEnd::Completed, detail: None, step: None, worked_ms: None });
+    events.push(Event::TurnEnded {
+        turn: 1,
+        end: TurnEnd::Completed,
+        detail: None,
+        step: None,
+        last_sign_at: None,
+        worked_ms: None,
+    });
     events
 }
 

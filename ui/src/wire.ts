@@ -32,7 +32,7 @@ ended: Array<ReceiptItem>,
  */
 kept: Array<ReceiptItem>, 
 /**
- * Every process that was seen, and whether it was seen gone.
+ * Every process that was seen, and whether it was seen gone (or, in a preview, that lives and would end).
  */
 processes: Array<ReceiptProcess>, 
 /**

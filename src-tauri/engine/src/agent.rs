@@ -353,19 +353,20 @@ fn seed_of(events: &[Recorded]) -> Option<(SessionId, i64)> {
 }
 
 impl Shared {
-    /// Puts an agent away that nobody has used for a while and that owns no work. Answers whether it did; its driver
-    /// ends then.
-    fn put_away(&self, agent: &Arc<Agent>) -> bool {
+    /// Puts an agent away that nobody has used for a while, that owns no work and has read its mail. Answers whether it
+    /// did; its driver ends then.
+    fn put_away(&self, agent: &Arc<Agent>, inbox: &mut mpsc::UnboundedReceiver<Mail>) -> bool {
         let mut live = lock(&self.live);
         let session = &agent.owner.session;
-        if lock(&agent.used).elapsed() < self.rest || self.tasks.owns_live(session) {
+        if lock(&agent.used).elapsed() < self.rest || !self.tasks.detach_idle(&agent.owner, || inbox.is_empty()) {
             return false;
         }
+        // A message that came this very moment is dropped with the inbox, and its sender hears that it was not sent.
+        inbox.close();
         if live.get(session).is_some_and(|current| Arc::ptr_eq(current, agent)) {
             live.remove(session);
         }
         drop(live);
-        self.tasks.detach(&agent.owner);
         agent.scope.token().cancel();
         true
     }

@@ -19,11 +19,15 @@ use crate::text::{cut, plain};
 use crate::view::{Sent, SessionView};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// The longest diagnostic of a child that its parent reads, in bytes.
 const MAX_DIAGNOSTIC: usize = 4 * 1024;
+
+/// The longest that a child waits for the one before it to be on its way to the log.
+const LINE: Duration = Duration::from_secs(10);
 
 /// The children of this engine. Clones share them.
 #[derive(Clone)]
@@ -62,7 +66,7 @@ pub struct Delegation {
     pub owner: Owner,
     /// The call by which it does.
     pub call: CallId,
-    /// Fires when the number of its task is sure.
+    /// Fires when its place among the tasks and children of its parent is sure.
     pub numbered: CancellationToken,
     /// A short label.
     pub description: String,
@@ -102,10 +106,7 @@ impl Control {
         let mut spec = spec(&ask.owner, &ask.description, &child, Some(ask.call), &limits);
         spec.numbered = ask.numbered;
         let begin = move |task: TaskId, cancel: CancellationToken| async move {
-            // Children stand in the log in the order in which they were asked for.
-            if let Some(before) = before {
-                cancel.run_until_cancelled(before.cancelled()).await;
-            }
+            wait_in_line(before, &cancel).await;
             provider.start(Start { task: Some(task), cancel, next, ..start }).await
         };
         let task = self.activate(spec, seat, begin).await?;
@@ -122,7 +123,11 @@ impl Control {
         let Prepared { start, provider, limits } = self.prepare(instance, &ask).await?;
         let child = start.child.clone();
         let seat = self.seat(&start.parent.root, &child, &limits).await?;
-        let run = provider.start(Start { cancel: cancel.clone(), ..start }).await?;
+        let (before, next) = self.line_up(&ask.owner.session);
+        // Its place is sure; it waits for it alone.
+        ask.numbered.cancel();
+        wait_in_line(before, &cancel).await;
+        let run = provider.start(Start { cancel: cancel.clone(), next, ..start }).await?;
         seat.phase(Phase::Running(run.clone()));
         let done = run.result().await;
         seat.phase(Phase::Settling);
@@ -477,6 +482,15 @@ fn spec(owner: &Owner, label_text: &str, child: &SessionId, call: Option<CallId>
         // A child, the deepest below it, and the commands of that one.
         levels: limits.depth.clamp(1, 8) + 1,
         limit: None,
+    }
+}
+
+/// Children stand in the log in the order in which they were asked for: waits until the one before is on its way there.
+async fn wait_in_line(before: Option<CancellationToken>, cancel: &CancellationToken) {
+    let Some(before) = before else { return };
+    let turn = cancel.run_until_cancelled(before.cancelled());
+    if tokio::time::timeout(LINE, turn).await.is_err() {
+        tracing::warn!("a child does not come to the log in time; the one after it begins without it");
     }
 }
 

@@ -278,7 +278,7 @@ pub struct Receipt {
     pub ended: Vec<ReceiptItem>,
     /// What lives on below what was stopped.
     pub kept: Vec<ReceiptItem>,
-    /// Every process that was seen, and whether it was seen gone.
+    /// Every process that was seen, and whether it was seen gone (or, in a preview, that lives and would end).
     pub processes: Vec<ReceiptProcess>,
     /// What could not be proven, in words.
     pub unconfirmed: Vec<String>,
@@ -447,6 +447,10 @@ pub enum Event {
         /// The step that it was at; none before its first.
         #[serde(default)]
         step: Option<u32>,
+        /// The last sign of it before a crash cut it off, in milliseconds since the Unix epoch: it ended then. None when
+        /// it ended with this event.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        last_sign_at: Option<i64>,
         /// How long the turns of its tree had run by then, in milliseconds; none when a crash ended it.
         #[serde(default)]
         worked_ms: Option<i64>,
@@ -505,6 +509,10 @@ pub enum Event {
         output: Option<String>,
         /// Whether the owner is still to be told.
         owes_notice: bool,
+        /// The last sign of it before a crash cut it off, in milliseconds since the Unix epoch: it ended then. None when
+        /// it ended with this event.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        last_sign_at: Option<i64>,
     },
     /// The owner learned a task's end by reading it, so no notice is owed any more.
     TaskLearned {

@@ -363,7 +363,8 @@ impl Log {
         self.ask(move |sql| read::ended_turns(sql, &session)).await
     }
 
-    /// Sessions that have an open turn, a call without a result, or a live task: what a crash left.
+    /// Sessions that have an open turn, a call without a result, a live task, or a message of which nobody knows what
+    /// becomes of it: what a crash or a quit left.
     pub async fn unfinished(&self) -> Result<Vec<Unfinished>> {
         self.ask(read::unfinished).await
     }

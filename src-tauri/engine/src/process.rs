@@ -87,9 +87,8 @@ struct Inner {
     boot: String,
     ledger: Arc<dyn Ledger>,
     hidden: Mutex<BTreeSet<String>>,
+    /// Every tree of which something lives. A tree is started under this lock, so none runs that is not in here.
     live: Mutex<Vec<Arc<Live>>>,
-    /// The sessions that a tree was ever started for. Nothing runs on behalf of any other, so nothing is looked for.
-    begun: Mutex<BTreeSet<SessionId>>,
     scope: Scope,
 }
 
@@ -164,7 +163,6 @@ impl Processes {
             ledger,
             hidden: Mutex::default(),
             live: Mutex::default(),
-            begun: Mutex::default(),
             scope: Scope::new(),
         };
         Self { inner: Arc::new(inner) }
@@ -184,29 +182,14 @@ impl Processes {
             return Err(Error::new(Code::Gone, message));
         }
         let marker = format!("{}{}", inner.prefix(&plan.session), plain(&plan.name));
-        let hidden = lock(&inner.hidden).clone();
-        lock(&inner.begun).insert(plan.session.clone());
-        let guard::Started { child, pid, line, output } =
-            guard::start(&plan, &marker, &hidden).map_err(|error| not_started(&plan, error))?;
-        // The child is not waited for yet, so that its pid still is its own.
-        let id = table::identify(pid).unwrap_or(Identity { started: 0, pid });
-        let live = Arc::new(Live {
-            session: plan.session,
-            marker: marker.clone(),
-            id,
-            watcher: OnceLock::new(),
-            seen: Mutex::new(BTreeMap::from([(id, SEES_PROCESSES)])),
-            exit: watch::Sender::new(None),
-            left: Mutex::default(),
-            gone: watch::Sender::new(false),
-            nudge: Notify::new(),
-        });
-        lock(&inner.live).push(live.clone());
+        let (live, guard::Started { child, line, output, .. }) =
+            inner.begin(&plan, &marker).map_err(|error| not_started(&plan, error))?;
         let (sender, receiver) = mpsc::channel(CHUNKS);
         inner.scope.spawn(carry(output, sender));
         inner.scope.spawn(attend(inner.clone(), live.clone(), child, line));
+        let Identity { pid, started } = live.id;
         let tree = Tree { output: receiver, live };
-        let entry = LedgerEntry { marker, label: plan.label, pid, started: id.started, boot: inner.boot.clone() };
+        let entry = LedgerEntry { marker, label: plan.label, pid, started, boot: inner.boot.clone() };
         if let Err(error) = inner.ledger.note(entry).await {
             // What is not written down could outlive a crash unseen.
             tree.end(Duration::ZERO).await;
@@ -217,8 +200,7 @@ impl Processes {
 
     /// The processes that live now on behalf of these sessions.
     pub fn living(&self, sessions: &[SessionId]) -> Vec<ReceiptProcess> {
-        let sessions = self.begun(sessions);
-        if sessions.is_empty() { Vec::new() } else { living(&mut self.target(&sessions)) }
+        if self.trees(sessions).is_empty() { Vec::new() } else { living(&mut self.target(sessions)) }
     }
 
     /// The processes that live now on behalf of one task or call of a session: the plan's `name`.
@@ -236,34 +218,27 @@ impl Processes {
 
     /// Ends every tree of these sessions, also what earlier calls left running, as [`Tree::end`] does.
     pub async fn end_all(&self, sessions: &[SessionId], grace: Duration) -> Ended {
-        let sessions = self.begun(sessions);
-        if sessions.is_empty() {
+        if self.trees(sessions).is_empty() {
             return Ended::default();
         }
-        let trees: Vec<_> =
-            lock(&self.inner.live).iter().filter(|live| sessions.contains(&live.session)).cloned().collect();
-        end::end(self.target(&sessions), &trees, grace).await
+        end::end(self.target(sessions), || self.trees(sessions), grace).await
     }
 
-    /// The sessions that a tree was ever started for.
+    /// The sessions on whose behalf something lives.
     pub fn sessions(&self) -> Vec<SessionId> {
-        lock(&self.inner.begun).iter().cloned().collect()
+        let sessions: BTreeSet<SessionId> = lock(&self.inner.live).iter().map(|live| live.session.clone()).collect();
+        sessions.into_iter().collect()
     }
 
-    /// Those of these sessions that a tree was ever started for.
-    fn begun(&self, sessions: &[SessionId]) -> Vec<SessionId> {
-        let begun = lock(&self.inner.begun);
-        sessions.iter().filter(|session| begun.contains(*session)).cloned().collect()
+    fn trees(&self, sessions: &[SessionId]) -> Vec<Arc<Live>> {
+        lock(&self.inner.live).iter().filter(|live| sessions.contains(&live.session)).cloned().collect()
     }
 
-    /// Everything that runs on behalf of these sessions.
+    /// Everything that runs on behalf of these sessions, and what is begun on it from here on.
     fn target(&self, sessions: &[SessionId]) -> Target {
-        let mut target = Target {
-            prefixes: sessions.iter().map(|session| self.inner.prefix(session)).collect(),
-            guards: Some(BTreeSet::new()),
-            ..Target::default()
-        };
-        for live in lock(&self.inner.live).iter().filter(|live| sessions.contains(&live.session)) {
+        let mut target = Target { guards: Some(BTreeSet::new()), ..Target::default() };
+        for live in self.trees(sessions) {
+            target.prefixes.insert(self.inner.prefix(&live.session));
             target.groups.push(live.id.pid);
             target.seen.extend(lock(&live.seen).iter());
             target.guards = target.guards.zip(live.guards()).map(|(guards, more)| &guards | &more);
@@ -321,7 +296,7 @@ impl Tree {
     /// Ends the whole tree: asks politely, waits `grace`, then forces, and looks until every process is seen gone or a
     /// second bound is over. Strikes it out of the ledger when all are gone.
     pub async fn end(self, grace: Duration) -> Ended {
-        end::end(self.live.target(), std::slice::from_ref(&self.live), grace).await
+        end::end(self.live.target(), || vec![self.live.clone()], grace).await
     }
 }
 
@@ -378,6 +353,28 @@ impl Inner {
         format!("{}:{}:", self.store, plain(session.as_str()))
     }
 
+    /// Starts a tree and makes it known in one step: whoever looks for trees waits until it is among them.
+    fn begin(&self, plan: &Plan, marker: &str) -> io::Result<(Arc<Live>, guard::Started)> {
+        let hidden = lock(&self.hidden).clone();
+        let mut trees = lock(&self.live);
+        let started = guard::start(plan, marker, &hidden)?;
+        // The child is not waited for yet, so that its pid still is its own.
+        let id = table::identify(started.pid).unwrap_or(Identity { started: 0, pid: started.pid });
+        let live = Arc::new(Live {
+            session: plan.session.clone(),
+            marker: marker.to_owned(),
+            id,
+            watcher: OnceLock::new(),
+            seen: Mutex::new(BTreeMap::from([(id, SEES_PROCESSES)])),
+            exit: watch::Sender::new(None),
+            left: Mutex::default(),
+            gone: watch::Sender::new(false),
+            nudge: Notify::new(),
+        });
+        trees.push(live.clone());
+        Ok((live, started))
+    }
+
     /// Closes the books on a tree of which nothing lives, not even the guard. Answers whether it did.
     async fn settle(&self, live: &Arc<Live>) -> bool {
         let mut target = live.target();
@@ -429,7 +426,7 @@ async fn attend(inner: Arc<Inner>, live: Arc<Live>, mut child: guard::Child, lin
         None => {
             let exit = child.wait().await.map_or(Exit { code: None, signal: None }, observed);
             // Nobody takes in any more what loses its parent: it is ended while it still can be told.
-            end::end(live.target(), &[], Duration::ZERO).await;
+            end::end(live.target(), Vec::new, Duration::ZERO).await;
             exit
         }
     };
@@ -445,7 +442,7 @@ async fn attend(inner: Arc<Inner>, live: Arc<Live>, mut child: guard::Child, lin
     // An error means that the guard is gone already, which is what is wanted.
     writer.write_all(b"\n\n").await.ok();
     if tokio::time::timeout(DISMISSAL, child.wait()).await.is_err() {
-        end::end(live.target(), &[], Duration::ZERO).await;
+        end::end(live.target(), Vec::new, Duration::ZERO).await;
     }
     pause = FIRST_PAUSE;
     // The second look, which also sees what was made during the first.

@@ -5,7 +5,7 @@
 //! once, together with the notice that it owes; what comes later is ignored.
 
 use crate::config::Limits;
-use crate::config::bounds::{KEPT_CURSORS, MAX_WAIT};
+use crate::config::bounds::MAX_WAIT;
 use crate::error::{Code, Error, Result};
 use crate::event::{Event, Party, TaskStatus};
 use crate::id::{AgentId, CallId, Owner, SessionId, TaskId};
@@ -16,13 +16,17 @@ use crate::text::cut;
 use crate::view::TaskView;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+
+mod cursors;
+
+use cursors::Cursors;
 
 /// How long after the polite and the forced stop a producer may take to settle, before it counts as not stopped.
 const CANCEL_MARGIN: Duration = Duration::from_secs(10);
@@ -54,31 +58,6 @@ struct State {
     cursors: Cursors,
 }
 
-/// How far the owners of tasks have read. The oldest are forgotten; their tasks are read from the start again.
-#[derive(Default)]
-struct Cursors {
-    at: HashMap<TaskId, u64>,
-    order: VecDeque<TaskId>,
-}
-
-impl Cursors {
-    fn get(&self, task: &TaskId) -> u64 {
-        self.at.get(task).copied().unwrap_or(0)
-    }
-
-    fn set(&mut self, task: &TaskId, next: u64) {
-        if self.at.insert(task.clone(), next).is_some() {
-            return;
-        }
-        self.order.push_back(task.clone());
-        if self.order.len() > KEPT_CURSORS
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.at.remove(&oldest);
-        }
-    }
-}
-
 struct Attached {
     scope: Scope,
     mailbox: Arc<dyn Mailbox>,
@@ -101,7 +80,8 @@ struct Live {
 
 /// Hears that a notice is owed. The agent's mailbox implements it.
 pub trait Mailbox: Send + Sync {
-    /// A task of this agent has ended and its notice is in the log.
+    /// A task of this agent has ended and its notice is in the log. Told under a lock of the tasks: it must only pass
+    /// the word on.
     fn notice_owed(&self);
 }
 
@@ -227,8 +207,19 @@ impl Tasks {
     }
 
     /// Takes back what [`Tasks::attach`] gave, from an agent that owns no task.
-    pub fn detach(&self, owner: &Owner) {
+    fn detach(&self, owner: &Owner) {
         self.state().owners.remove(&owner.agent);
+    }
+
+    /// The same, if it owns none and `read` says that it has read its mail. A notice is posted before its task gives its
+    /// place back, so none is lost in between. Answers whether it did.
+    pub fn detach_idle(&self, owner: &Owner, read: impl FnOnce() -> bool) -> bool {
+        let mut state = self.state();
+        let idle = state.owners.get(&owner.agent).is_none_or(|attached| attached.places == 0) && read();
+        if idle {
+            state.owners.remove(&owner.agent);
+        }
+        idle
     }
 
     /// How many agents can own tasks now.
@@ -313,7 +304,7 @@ impl Tasks {
             return Err(Error::new(Code::Limit, message));
         }
         attached.places += 1;
-        Ok((Place { tasks: self.clone(), agent: owner.agent }, attached.scope.clone()))
+        Ok((Place { tasks: Some(self.clone()), agent: owner.agent }, attached.scope.clone()))
     }
 
     async fn settle(&self, live: Arc<Live>, job: Job, place: Place, scope: Scope) {
@@ -352,18 +343,17 @@ impl Tasks {
         if let Some(after) = after {
             after();
         }
-        self.state().live.remove(&live.id);
-        drop(place);
-        live.settled.send_replace(true);
-        let mailbox = self
-            .state()
-            .owners
-            .get(&live.owner.agent)
-            .filter(|owner| owner.closing.is_none())
-            .map(|o| o.mailbox.clone());
-        if let Some(mailbox) = mailbox {
-            mailbox.notice_owed();
+        {
+            // In one step: else its owner could be put away, or start its next task, in between.
+            let mut state = self.state();
+            state.live.remove(&live.id);
+            if let Some(owner) = state.owners.get(&live.owner.agent).filter(|owner| owner.closing.is_none()) {
+                owner.mailbox.notice_owed();
+            }
+            place.give_back(&mut state);
         }
+        self.0.begun.send_modify(|beat| *beat += 1);
+        live.settled.send_replace(true);
     }
 
     /// A kill that was asked for outranks how the work itself ended, unless the work could not be stopped.
@@ -390,7 +380,8 @@ impl Tasks {
         // Its owner ended it, or is no more: nobody is left to be told. That it did not stop is news to anyone.
         let known = matches!(cause, Some(Cause::Asked(Party::Owner) | Cause::OwnerEnded));
         let owes_notice = !(known && stopped);
-        Event::TaskSettled { task: live.id.clone(), status, detail, killed_by, output: end.output, owes_notice }
+        let task = live.id.clone();
+        Event::TaskSettled { task, status, detail, killed_by, output: end.output, owes_notice, last_sign_at: None }
     }
 
     /// Commits the end. The store may be busy or the disk full for a while: the end is kept until it can be written.
@@ -572,16 +563,32 @@ impl Tasks {
 
 /// A place among an owner's live tasks, given back on drop.
 struct Place {
-    tasks: Tasks,
+    /// None once it was given back.
+    tasks: Option<Tasks>,
     agent: AgentId,
+}
+
+impl Place {
+    fn give_back(mut self, state: &mut State) {
+        self.tasks = None;
+        state.give_back(self.agent);
+    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if let Some(owner) = self.tasks.state().owners.get_mut(&self.agent) {
+        if let Some(tasks) = self.tasks.take() {
+            tasks.state().give_back(self.agent);
+            tasks.0.begun.send_modify(|beat| *beat += 1);
+        }
+    }
+}
+
+impl State {
+    fn give_back(&mut self, agent: AgentId) {
+        if let Some(owner) = self.owners.get_mut(&agent) {
             owner.places -= 1;
         }
-        self.tasks.0.begun.send_modify(|beat| *beat += 1);
     }
 }
 
@@ -600,21 +607,4 @@ impl End {
 /// A panic while the lock was held leaves plain data behind: every critical section here only moves values.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn how_far_was_read_is_remembered_of_a_bounded_number_of_tasks() {
-        let mut cursors = Cursors::default();
-        let task = |n: usize| TaskId(format!("bash-{n}"));
-        for n in 0..=KEPT_CURSORS {
-            cursors.set(&task(n), 7);
-            cursors.set(&task(n), 8);
-        }
-        assert_eq!((cursors.at.len(), cursors.order.len()), (KEPT_CURSORS, KEPT_CURSORS));
-        assert_eq!([0, 1, KEPT_CURSORS].map(|n| cursors.get(&task(n))), [0, 8, 8]);
-    }
 }

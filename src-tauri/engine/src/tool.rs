@@ -1,6 +1,6 @@
 //! The seam to tools: what the model may ask the engine to do.
 
-pub use crate::config::bounds::MAX_RESULT;
+use crate::config::bounds::MAX_RESULT;
 use crate::env::Env;
 use crate::event::{Event, Mode};
 use crate::id::{CallId, Owner};
@@ -33,9 +33,10 @@ pub trait Tool: Send + Sync {
         Kind::Work
     }
 
-    /// Whether this call only starts a background task. Such calls of one reply begin one after another, each when the
-    /// one before has its number, so that tasks are numbered in the order in which the model asked for them.
-    fn starts_task(&self, args: &Value) -> bool {
+    /// Whether this call starts a background task or a child. Such calls of one reply begin one after another, each when
+    /// the one before is sure of its place, so that tasks and children stand in the order in which the model asked for
+    /// them.
+    fn in_order(&self, args: &Value) -> bool {
         let _ = args;
         false
     }
@@ -68,7 +69,7 @@ pub struct Call {
     pub mode: Mode,
     /// Fires when the call is to end.
     pub cancel: CancellationToken,
-    /// Fires when the task that the call starts is sure of its number: the next start may begin.
+    /// Fires when the task or child that the call starts is sure of its place: the next start may begin.
     pub numbered: CancellationToken,
     /// Takes output while the call runs, for the person who watches.
     pub live: Arc<dyn LiveOutput>,

@@ -32,6 +32,8 @@ pub struct Waiting {
     pub from: Party,
     /// The words.
     pub text: String,
+    /// Whether it was said that a later turn reads it.
+    pub deferred: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -62,12 +64,17 @@ impl Transcript {
             Event::SessionOpened { title, .. } => self.titled = !title.is_empty(),
             Event::Renamed { .. } => self.titled = true,
             Event::MessageAccepted { from, text, .. } => {
-                let waiting = Waiting { n: recorded.n, from: *from, text: text.clone() };
+                let waiting = Waiting { n: recorded.n, from: *from, text: text.clone(), deferred: false };
                 self.waiting.insert(recorded.n, waiting);
             }
             Event::MessageAdmitted { message, .. } => {
                 if let Some(waiting) = self.waiting.remove(message) {
                     self.items.push(Item::User(waiting.text));
+                }
+            }
+            Event::MessageDeferred { message, .. } => {
+                if let Some(waiting) = self.waiting.get_mut(message) {
+                    waiting.deferred = true;
                 }
             }
             Event::MessageDropped { message, .. } => {
@@ -113,7 +120,6 @@ impl Transcript {
                 self.live_tasks.remove(task);
             }
             Event::Answered { .. }
-            | Event::MessageDeferred { .. }
             | Event::Described(_)
             | Event::Seeded { .. }
             | Event::Limited { .. }
@@ -185,19 +191,15 @@ impl Transcript {
                 });
             }
         }
+        if let Some((step, blocks)) = partial.filter(|_| self.open_turn.is_some()) {
+            events.extend(cut_off(step, blocks));
+        }
+        // Also where the turn that was to read it never began.
+        events.extend(self.deferred("Coppice ended before it was read"));
         if let Some(turn) = self.open_turn {
-            if let Some((step, blocks)) = partial {
-                events.extend(cut_off(step, blocks));
-            }
-            events.extend(self.deferred("Coppice ended before it was read"));
             let detail = Some("can resume".to_owned());
-            events.push(Event::TurnEnded {
-                turn,
-                end: TurnEnd::Interrupted,
-                detail,
-                step: self.open_step,
-                worked_ms: None,
-            });
+            let (end, step) = (TurnEnd::Interrupted, self.open_step);
+            events.push(Event::TurnEnded { turn, end, detail, step, last_sign_at: None, worked_ms: None });
         }
         for task in self.live_tasks.keys() {
             events.push(Event::TaskSettled {
@@ -207,6 +209,7 @@ impl Transcript {
                 killed_by: None,
                 output: None,
                 owes_notice: true,
+                last_sign_at: None,
             });
         }
         events
@@ -217,10 +220,10 @@ impl Transcript {
         self.waiting.values()
     }
 
-    /// What is said of the messages that wait, when the turn that was to read them is cut short.
+    /// What is said of the messages that wait, when the turn that was to read them is cut short: once.
     pub fn deferred(&self, reason: &str) -> Vec<Event> {
         let deferred = |waiting: &Waiting| Event::MessageDeferred { message: waiting.n, reason: reason.to_owned() };
-        self.waiting.values().map(deferred).collect()
+        self.waiting.values().filter(|waiting| !waiting.deferred).map(deferred).collect()
     }
 
     /// The turn that is open.

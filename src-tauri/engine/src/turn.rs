@@ -343,7 +343,7 @@ impl Turn {
     fn end(&mut self, mut events: Vec<Event>, end: TurnEnd, detail: Option<String>) -> Vec<Effect> {
         self.phase = Phase::Ended;
         let step = (self.step >= self.first_step).then_some(self.step);
-        events.push(Event::TurnEnded { turn: self.number, end, detail, step, worked_ms: None });
+        events.push(Event::TurnEnded { turn: self.number, end, detail, step, last_sign_at: None, worked_ms: None });
         vec![Effect::Record(events), Effect::End(end)]
     }
 }

@@ -438,6 +438,7 @@ async fn what_two_stores_write_to_one_task_ends_it_once() {
                 killed_by: None,
                 output: None,
                 owes_notice: true,
+                last_sign_at: None,
             };
             let entries = vec![Entry::new(&session, vec![settled])];
             let log = log.clone();

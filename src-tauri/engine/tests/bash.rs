@@ -3,13 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use crate::process::{Book, alive, marked, processes, store, until};
+use coppice_engine::config::bounds::MAX_RESULT;
 use coppice_engine::env::Env;
 use coppice_engine::error::Result;
 use coppice_engine::event::Mode;
 use coppice_engine::id::{AgentId, Owner, TaskId};
 use coppice_engine::process::{Exit, Plan, Processes};
 use coppice_engine::tool::bash::{Bash, StartBackground, start_background};
-use coppice_engine::tool::{Call, LiveOutput, MAX_RESULT, Outcome, Tool};
+use coppice_engine::tool::{Call, LiveOutput, Outcome, Tool};
 use futures::FutureExt;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -1,11 +1,11 @@
 //! What is bounded stays bounded, and every cut falls on a character, whatever is said and however much of it.
 
 use crate::lab::{Act, Lab, PATIENCE, call, delegate, key, results, say, task, within};
+use coppice_engine::config::bounds::MAX_RESULT;
 use coppice_engine::engine::Target;
 use coppice_engine::event::{Event, TurnEnd};
 use coppice_engine::llm::FailureKind;
 use coppice_engine::text::{cut, plain};
-use coppice_engine::tool::MAX_RESULT;
 use coppice_engine::view::SessionState;
 use serde_json::json;
 use std::fs;

@@ -4,7 +4,7 @@ use crate::lab::{Lab, call, delegate, gate, key, say, user_texts, within};
 use crate::process::{nap, running};
 use coppice_engine::engine::Target;
 use coppice_engine::error::Code;
-use coppice_engine::event::{Event, Route, TaskStatus};
+use coppice_engine::event::{Event, Receipt, Route, TaskStatus};
 use coppice_engine::id::SessionId;
 use serde_json::json;
 use std::collections::HashSet;
@@ -109,6 +109,40 @@ async fn quitting_ends_what_finished_children_have_left_and_its_receipt_says_so(
     let processes: Vec<(u32, bool)> = receipt.processes.iter().map(|process| (process.pid, process.gone)).collect();
     assert_eq!((processes, receipt.unconfirmed), (vec![(pid, true)], vec![]));
     assert_eq!(running(&format!("sleep {nap}")), Vec::<u32>::new());
+}
+
+#[tokio::test]
+async fn stopping_what_is_at_rest_ends_what_its_commands_have_left_as_the_preview_said() {
+    for by in ["root", "child", "everything"] {
+        let lab = Lab::new().await;
+        let nap = nap(13);
+        let (root, pid) = left_by_a_child(&lab, &nap).await;
+        let target = match by {
+            "root" => Target::Branch(root.clone()),
+            "child" => Target::Branch(lab.child("one").await.id),
+            _ => Target::Everything,
+        };
+        let turn = Target::Turn(root.clone());
+        let receipt = within(lab.engine.stop(turn, None, false, &key())).await.unwrap();
+        assert_eq!((receipt.ended, receipt.processes), (vec![], vec![]), "only a turn was to end: {by}");
+        let preview = lab.engine.stop(target.clone(), None, true, &key()).await.unwrap();
+        let receipt = within(lab.engine.stop(target.clone(), None, false, &key())).await.unwrap();
+        let told = |receipt: &Receipt| -> Vec<(u32, bool)> {
+            receipt.processes.iter().map(|process| (process.pid, process.gone)).collect()
+        };
+        assert_eq!((told(&preview), preview.ended), (vec![(pid, false)], vec![]), "{by}");
+        assert_eq!(
+            (told(&receipt), &receipt.ended, &receipt.unconfirmed),
+            (vec![(pid, true)], &vec![], &vec![]),
+            "{by}"
+        );
+        assert_eq!(running(&format!("sleep {nap}")), Vec::<u32>::new(), "{by}");
+        let keeper = if by == "child" { lab.child("one").await.id } else { root };
+        let kept = Event::Stopped { receipt };
+        assert_eq!(lab.events(&keeper).await.pop().unwrap().event, kept, "{by}");
+        let again = lab.engine.stop(target, None, false, &key()).await.unwrap();
+        assert_eq!((again.ended, again.processes), (vec![], vec![]), "{by}");
+    }
 }
 
 #[tokio::test]

@@ -329,6 +329,33 @@ async fn many_starts_of_one_reply_keep_its_order_and_the_tree_stays_within_its_c
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn children_stand_in_the_order_of_their_calls_whether_or_not_their_parent_waits_for_them() {
+    let mut config = coppice_engine::config::Config::default();
+    config.limits.live_tasks_per_owner = 0;
+    config.limits.live_children = 0;
+    let lab = Lab::with(config).await;
+    let name = |n: usize| format!("child {n}");
+    let wait = |n: usize| call("subagent", json!({ "description": name(n), "prompt": "work" }));
+    let starts: Vec<Act> = (0..12).map(|n| if n % 2 == 0 { wait(n) } else { delegate(&name(n), "work") }).collect();
+    lab.script("root", vec![starts, vec![say("started")]]);
+    // They run side by side all the same: each has its last word when all are at work.
+    for n in 0..12 {
+        lab.script(&name(n), vec![vec![gate(&format!("at {n}"))], vec![say("done")]]);
+    }
+    let root = lab.prompted("go").await;
+    for n in 0..12 {
+        lab.reached(&format!("at {n}")).await;
+    }
+    for n in 0..12 {
+        lab.open_gate(&format!("at {n}"));
+    }
+    lab.rest(&root).await;
+    let (sessions, _) = lab.engine.tree(None).await.unwrap();
+    let titles: Vec<String> = sessions.into_iter().skip(1).map(|session| session.title).collect();
+    assert_eq!(titles, (0..12).map(name).collect::<Vec<_>>());
+}
+
 #[tokio::test]
 async fn quitting_interrupts_what_runs_and_the_owner_learns_it_once_on_its_next_turn() {
     let mut lab = Lab::new().await;

@@ -1,11 +1,12 @@
 //! Reading, writing and editing files: what is shown, what is refused, and that nobody's change is lost.
 
+use coppice_engine::config::bounds::MAX_RESULT;
 use coppice_engine::env::Env;
 use coppice_engine::event::Mode;
 use coppice_engine::id::{AgentId, CallId, Owner, SessionId};
 use coppice_engine::tool::edit::EditFile;
 use coppice_engine::tool::files::{FileMemory, ReadFile, WriteFile};
-use coppice_engine::tool::{Call, LiveOutput, MAX_RESULT, Outcome, Tool};
+use coppice_engine::tool::{Call, LiveOutput, Outcome, Tool};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};

@@ -133,7 +133,10 @@ proptest! {
             n += 1;
             let input = match choice {
                 0 | 1 => Input::Ready { waiting: vec![], owed: vec![], spent: vec![] },
-                2 => Input::Ready { waiting: vec![Waiting { n, from: Party::Person, text: "x".into() }], owed: vec![], spent: vec![] },
+                2 => {
+                    let waiting = Waiting { n, from: Party::Person, text: "x".into(), deferred: false };
+                    Input::Ready { waiting: vec![waiting], owed: vec![], spent: vec![] }
+                }
                 3 => Input::Replied(reply(2, Stop::Complete, "a")),
                 4 => Input::Replied(reply(0, Stop::Complete, "b")),
                 5 => Input::Replied(reply(1, Stop::MaxTokens, "c")),

@@ -138,6 +138,12 @@ struct LabClock {
     slept: AtomicI64,
 }
 
+impl Default for LabClock {
+    fn default() -> Self {
+        Self { started: Instant::now(), ahead: AtomicI64::new(0), slept: AtomicI64::new(0) }
+    }
+}
+
 impl Clock for LabClock {
     fn now_ms(&self) -> i64 {
         1_700_000_000_000 + self.uptime_ms() + self.slept.load(Ordering::Relaxed)
@@ -153,6 +159,7 @@ pub struct Lab {
     pub model: Arc<Scripted>,
     pub cwd: PathBuf,
     config: Config,
+    env: Env,
     clock: Arc<LabClock>,
     dir: TempDir,
 }
@@ -162,7 +169,14 @@ impl Lab {
         Self::with(Config::default()).await
     }
 
-    pub async fn with(mut config: Config) -> Self {
+    pub async fn with(config: Config) -> Self {
+        let clock = Arc::new(LabClock::default());
+        let lab = Self::in_world(config, Env::with_clock(clock.clone())).await;
+        Self { clock, ..lab }
+    }
+
+    /// In a world with a clock of its own, which only its owner puts forward.
+    pub async fn in_world(mut config: Config, env: Env) -> Self {
         let dir = TempDir::new().unwrap();
         let cwd = dir.path().join("folder");
         std::fs::create_dir(&cwd).unwrap();
@@ -175,9 +189,13 @@ impl Lab {
             open: watch::channel(HashSet::new()).0,
             reached: watch::channel(HashSet::new()).0,
         });
-        let clock = Arc::new(LabClock { started: Instant::now(), ahead: AtomicI64::new(0), slept: AtomicI64::new(0) });
-        let engine = open(&dir.path().join("data"), config.clone(), &model, &clock).await;
-        Self { engine, model, cwd, config, clock, dir }
+        let engine = open(&dir.path().join("data"), config.clone(), &env, &model).await;
+        Self { engine, model, cwd, config, env, clock: Arc::default(), dir }
+    }
+
+    /// The time of day here.
+    pub fn now_ms(&self) -> i64 {
+        self.clock.now_ms()
     }
 
     /// Lets time pass.
@@ -198,7 +216,7 @@ impl Lab {
 
     /// Opens the engine again after it was closed.
     pub async fn reopen(&mut self) {
-        self.engine = open(&self.data(), self.config.clone(), &self.model, &self.clock).await;
+        self.engine = open(&self.data(), self.config.clone(), &self.env, &self.model).await;
     }
 
     /// Closes the engine and opens it with a configuration that has lost the model of its sessions.
@@ -302,10 +320,10 @@ impl Lab {
     }
 }
 
-async fn open(data: &Path, config: Config, model: &Arc<Scripted>, clock: &Arc<LabClock>) -> Engine {
+async fn open(data: &Path, config: Config, env: &Env, model: &Arc<Scripted>) -> Engine {
     let models: BTreeMap<String, Arc<dyn Model>> =
         BTreeMap::from([("scripted".to_owned(), model.clone() as Arc<dyn Model>)]);
-    Engine::open_with(data, config, Env::with_clock(clock.clone()), models).await.unwrap()
+    Engine::open_with(data, config, env.clone(), models).await.unwrap()
 }
 
 /// A fresh command key.

@@ -3,11 +3,11 @@
 
 use crate::lab::{Lab, PATIENCE, call, delegate, gate, key, results, say, task, user_texts, within};
 use coppice_engine::config::Config;
+use coppice_engine::config::bounds::MAX_RESULT;
 use coppice_engine::engine::Target;
 use coppice_engine::error::Code;
 use coppice_engine::event::{Event, Party, Recorded, Route, TaskStatus, TurnEnd};
 use coppice_engine::id::SessionId;
-use coppice_engine::tool::MAX_RESULT;
 use coppice_engine::view::SessionState;
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -373,7 +373,8 @@ async fn the_limit_of_a_wait_that_is_over_ends_nothing_that_comes_after_it() {
             vec![delegate("one", "work")],
             // Nothing ends it: the first wait runs out, which is a normal answer.
             vec![wait(20)],
-            vec![wait(400), run("touch waiting; true", 400)],
+            // However these two end, they are over before the next begins.
+            vec![wait(400), run("true", 400), run("touch waiting", 60_000)],
             // Goes on well past both limits.
             vec![run("sleep 0.7; echo past both", 60_000)],
             vec![say("The report.")],
@@ -392,7 +393,7 @@ async fn the_limit_of_a_wait_that_is_over_ends_nothing_that_comes_after_it() {
     assert_eq!((view.state, view.detail.as_str()), (SessionState::Idle, ""));
     let answers = results(&lab.requests(&root).pop().unwrap());
     assert!(answers[1].0 && answers[1].1.contains("[subagent-1: running]"), "{answers:?}");
-    assert!(answers[4].0 && answers[4].1.starts_with("past both\n[exit 0"), "{answers:?}");
+    assert!(answers[5].0 && answers[5].1.starts_with("past both\n[exit 0"), "{answers:?}");
     let ends: Vec<TurnEnd> = lab
         .events(&root)
         .await

@@ -344,6 +344,26 @@ async fn what_a_finished_command_left_behind_is_listed_until_its_session_ends_it
 }
 
 #[tokio::test]
+async fn a_tree_that_begins_while_its_session_is_stopped_tells_its_exit_and_is_told_without_its_guard() {
+    let (processes, _) = processes("young");
+    let stubborn = "trap '' TERM; echo up; until [ -e /nowhere ]; do sleep 0.05; done";
+    let mut old = processes.start(plan("s", "old", stubborn)).await.unwrap();
+    said(&mut old, "up").await;
+    let sessions = [SessionId::from("s")];
+    let mut stop = std::pin::pin!(processes.end_all(&sessions, GRACE * 4));
+    assert!(futures::poll!(&mut stop).is_pending());
+    let young = processes.start(plan("s", "young", "exec sleep 600")).await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(20), stop).await.unwrap();
+    let exit = tokio::time::timeout(Duration::from_secs(20), young.exited()).await.unwrap().unwrap();
+    assert_eq!(exit, Exit { code: Some(143), signal: Some(15) });
+    assert!(
+        !pids(&ended).contains(&young.pid()) && !pids(&ended).contains(&old.pid()),
+        "a guard is told of: {ended:?}"
+    );
+    assert_eq!((ended.left(), processes.sessions()), (0, vec![]));
+}
+
+#[tokio::test]
 async fn a_tree_that_ends_by_itself_is_struck_out_when_its_last_process_is_gone() {
     let (processes, book) = processes("natural");
     let tree = processes.start(plan("s", "1", "setsid sleep 0.5 & exit 0")).await.unwrap();

@@ -1,6 +1,6 @@
 //! Quitting at any moment: what was accepted is owed, once, and what ran is told as interrupted.
 
-use crate::lab::{Lab, PATIENCE, call, delegate, gate, key, say, user_texts};
+use crate::lab::{Lab, PATIENCE, call, delegate, gate, key, say, user_texts, within};
 use coppice_engine::config::Config;
 use coppice_engine::engine::{Engine, Target};
 use coppice_engine::env::{Clock, Env};
@@ -9,10 +9,13 @@ use coppice_engine::event::{Event, Mode, Party, Recorded, Route, TaskStatus, Tur
 use coppice_engine::id::SessionId;
 use coppice_engine::log::{Entry, Log};
 use coppice_engine::view::{MessageReceipt, Row, RowBody, SessionState};
+use rusqlite::Connection;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use tokio::sync::watch;
 
 fn accepted(events: &[Recorded], words: &str) -> usize {
     let says = |event: &Event| matches!(event, Event::MessageAccepted { text, .. } if text == words);
@@ -76,8 +79,75 @@ async fn a_prompt_around_the_end_is_refused_or_read_exactly_once_and_its_turn_ne
     assert!(kept > 0, "the first prompt was accepted");
 }
 
+/// A clock that stops the writing of the store, which asks it for the time, from the moment at which a child has its
+/// task and not yet a log.
+#[derive(Default)]
+struct Dawn {
+    store: OnceLock<PathBuf>,
+    met: watch::Sender<bool>,
+    go_on: (Mutex<bool>, Condvar),
+}
+
+impl Clock for Dawn {
+    fn now_ms(&self) -> i64 {
+        let has_child = |store: &PathBuf| {
+            let count = "SELECT count(*) FROM task WHERE child IS NOT NULL";
+            Connection::open(store).unwrap().query_row(count, [], |row| row.get::<_, i64>(0)).unwrap() > 0
+        };
+        if !*self.met.borrow() && self.store.get().is_some_and(has_child) {
+            self.met.send_replace(true);
+            let closed = self.go_on.0.lock().unwrap();
+            drop(self.go_on.1.wait_timeout_while(closed, PATIENCE, |go_on| !*go_on).unwrap());
+        }
+        Env::system().now_ms()
+    }
+}
+
+#[tokio::test]
+async fn a_child_whose_first_turn_never_began_has_its_prompt_read_with_the_next_and_says_so() {
+    let dawn = Arc::new(Dawn::default());
+    let mut lab = Lab::in_world(Config::default(), Env::with_clock(dawn.clone())).await;
+    dawn.store.set(lab.data().join("coppice.db")).unwrap();
+    lab.script("root", vec![vec![delegate("one", "<words>")], vec![say("started")]]);
+    let root = lab.prompted("go").await;
+    within(dawn.met.subscribe().wait_for(|met| *met)).await.unwrap();
+    // What begins the child has come as far as it can: to the store.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    {
+        let mut quit = std::pin::pin!(lab.engine.shutdown(PATIENCE));
+        // From here on nothing begins.
+        assert!(futures::poll!(&mut quit).is_pending());
+        *dawn.go_on.0.lock().unwrap() = true;
+        dawn.go_on.1.notify_all();
+        within(quit).await.unwrap();
+    }
+    lab.reopen().await;
+    let child = lab.child("one").await;
+    assert_eq!((child.state, child.started_at), (SessionState::Interrupted, None), "its turn never began");
+    let asked = async |lab: &Lab| -> Vec<MessageReceipt> {
+        let rows = lab.engine.page(&child.id, None, None, 100).await.unwrap().rows;
+        let receipt = |row: Row| match row.body {
+            RowBody::AskText { receipt, .. } => Some(receipt),
+            _ => None,
+        };
+        rows.into_iter().filter_map(receipt).collect()
+    };
+    let deferred = MessageReceipt::Deferred { reason: "Coppice ended before it was read".to_owned() };
+    assert_eq!(asked(&lab).await, [deferred]);
+    let events = lab.events(&child.id).await.len();
+    lab.restart().await;
+    assert_eq!(lab.events(&child.id).await.len(), events, "it is said once");
+    lab.engine.send(&child.id, "go on".into(), Some(Route::Started), &key()).await.unwrap();
+    lab.rest(&root).await;
+    assert_eq!(asked(&lab).await, [admitted(1, Route::Started)]);
+    let last = lab.requests(&child.id).pop().unwrap();
+    assert_eq!(user_texts(&last).join("\n").matches("<words>").count(), 1);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_child_that_was_about_to_begin_is_interrupted_and_reads_its_prompt_once_when_it_is_woken() {
+async fn a_quit_at_any_moment_around_the_beginning_of_a_child_leaves_no_failure_and_no_prompt_read_twice() {
     let mut lab = Lab::new().await;
     for round in 0..40 {
         lab.script("root", vec![vec![delegate("one", &format!("<{round}>"))], vec![say("started")]]);
@@ -260,4 +330,31 @@ async fn what_a_crash_cut_off_ended_with_its_last_sign_and_not_with_the_next_sta
     ran.sort();
     assert_eq!(ran, [("bash-1".to_owned(), 0), ("subagent-1".to_owned(), 2_000)]);
     engine.shutdown(PATIENCE).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_quit_cut_off_ended_with_the_quit_however_long_it_said_nothing_new() {
+    let mut lab = Lab::new().await;
+    let sleeps = call("bash", json!({ "command": "sleep 600", "run_in_background": true }));
+    lab.script("root", vec![vec![delegate("one", "work"), sleeps], vec![say("half a sentence"), gate("root")]]);
+    lab.script("one", vec![vec![say("half a report"), gate("one")]]);
+    let root = lab.prompted("go").await;
+    lab.reached("root").await;
+    lab.reached("one").await;
+    lab.pass(Duration::from_secs(60));
+    let quit_at = lab.now_ms();
+    lab.restart().await;
+    let (sessions, tasks) = lab.engine.tree(None).await.unwrap();
+    let ends: Vec<(SessionState, bool)> =
+        sessions.iter().map(|session| (session.state, session.ended_at.unwrap() >= quit_at)).collect();
+    assert_eq!(ends, [(SessionState::Interrupted, true); 2], "{sessions:?}");
+    let settled: Vec<(TaskStatus, bool)> =
+        tasks.iter().map(|task| (task.status, task.settled_at.unwrap() >= quit_at)).collect();
+    assert_eq!(settled, [(TaskStatus::Interrupted, true); 2], "{tasks:?}");
+    let rows = lab.engine.page(&root, None, None, 100).await.unwrap().rows;
+    let ran = rows.into_iter().filter_map(|row| match row.body {
+        RowBody::Notice { ran_ms, .. } => Some(ran_ms >= 50),
+        _ => None,
+    });
+    assert_eq!(ran.collect::<Vec<_>>(), [true; 2]);
 }

@@ -61,6 +61,7 @@ fn settled() -> Event {
         killed_by: None,
         output: Some("x".to_owned()),
         owes_notice: true,
+        last_sign_at: None,
     }
 }
 
@@ -84,7 +85,14 @@ fn finished(call: &str, answer: i64, text: &str) -> Event {
 }
 
 fn ended(end: TurnEnd, detail: Option<&str>) -> Event {
-    Event::TurnEnded { turn: 1, end, detail: detail.map(str::to_owned), step: Some(3), worked_ms: None }
+    Event::TurnEnded {
+        turn: 1,
+        end,
+        detail: detail.map(str::to_owned),
+        step: Some(3),
+        last_sign_at: None,
+        worked_ms: None,
+    }
 }
 
 fn unknown(kind: &str) -> Event {
@@ -263,6 +271,23 @@ fn a_reply_is_one_row_a_part_in_order() {
     );
 }
 
+#[test]
+fn a_call_that_made_a_child_is_a_delegation_whatever_delegates_by_todays_configuration() {
+    let check = |detail: Value, expected: bool| {
+        let mut result = finished("1.0", 1, "Started task subagent-1 (child c1).");
+        if let Event::ToolFinished { detail: told, .. } = &mut result {
+            told.clone_from(&detail);
+        }
+        let row = body(vec![answered(vec![tool_call("1.0", "explore", "{}")]), result]);
+        assert_eq!(matches!(row, RowBody::Delegation(_)), expected, "{detail}");
+    };
+    check(json!({ "task": "subagent-1", "child": "c1" }), true);
+    check(json!({ "child": "c1" }), true);
+    check(json!({ "task": "subagent-2", "child": "c1", "route": "started" }), false);
+    check(json!({ "child": null }), false);
+    check(Value::Null, false);
+}
+
 fn tool_row(args: &str, result: &str) -> ToolRow {
     match body(vec![answered(vec![tool_call("1.0", "bash", args)]), finished("1.0", 1, result)]) {
         RowBody::Tool(row) => row,
@@ -334,6 +359,7 @@ fn the_end_of_a_task_tells_what_it_was_and_whether_the_owner_was_told() {
         killed_by: None,
         output: None,
         owes_notice: true,
+        last_sign_at: None,
     };
     assert_eq!(
         body(vec![lost]),

@@ -1,9 +1,10 @@
 //! Finding files and lines: what is found, what is left out, and that every search ends.
 
 use crate::files::{call, run};
+use coppice_engine::config::bounds::MAX_RESULT;
 use coppice_engine::tool::files::FileMemory;
 use coppice_engine::tool::search::{Glob, Grep};
-use coppice_engine::tool::{MAX_RESULT, Outcome, Tool};
+use coppice_engine::tool::{Outcome, Tool};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use std::path::Path;

@@ -87,7 +87,14 @@ fn finished(call: &str, answer: i64) -> Event {
 }
 
 fn ended(end: TurnEnd, detail: Option<&str>) -> Event {
-    Event::TurnEnded { step: None, turn: 1, end, detail: detail.map(str::to_owned), worked_ms: None }
+    Event::TurnEnded {
+        step: None,
+        turn: 1,
+        end,
+        detail: detail.map(str::to_owned),
+        last_sign_at: None,
+        worked_ms: None,
+    }
 }
 
 fn started(task: &str, child: Option<&str>) -> Event {
@@ -112,6 +119,7 @@ fn settled(task: &str, status: TaskStatus, detail: Option<&str>) -> Event {
         killed_by: (status == TaskStatus::Killed).then_some(Party::Person),
         output: Some("the result".to_owned()),
         owes_notice: true,
+        last_sign_at: None,
     }
 }
 

@@ -122,7 +122,9 @@ pub fn count(n: usize, one: &str, many: &str) -> String {
 pub fn receipt(receipt: &Receipt) -> Vec<String> {
     let label = line(&receipt.label, 80);
     let label = if label.is_empty() { receipt.what.clone() } else { label };
-    let mut lines = vec![if receipt.ended.is_empty() && receipt.what == "everything" {
+    let mut lines = vec![if receipt.ended.is_empty() && !receipt.processes.is_empty() {
+        format!("Ended what was left of {label}, in {}.", duration(receipt.ms))
+    } else if receipt.ended.is_empty() && receipt.what == "everything" {
         "Nothing ran.".to_owned()
     } else if receipt.ended.is_empty() {
         format!("Nothing ran in {label}.")
@@ -147,6 +149,15 @@ pub fn receipt(receipt: &Receipt) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stop_that_only_ended_what_was_left_does_not_say_that_nothing_ran() {
+        let process = coppice_engine::event::ReceiptProcess { pid: 7, started_at: 0, gone: true };
+        let ended =
+            Receipt { what: "branch".into(), label: "go".into(), processes: vec![process], ..Receipt::default() };
+        assert_eq!(receipt(&ended), ["Ended what was left of go, in 0.0 s.", "  1 of 1 processes seen gone (7)"]);
+        assert_eq!(receipt(&Receipt { processes: vec![], ..ended }), ["Nothing ran in go."]);
+    }
 
     #[test]
     fn nothing_that_a_terminal_obeys_gets_through() {

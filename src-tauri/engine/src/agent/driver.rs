@@ -127,10 +127,28 @@ impl Driver {
                 () = scope.cancelled() => return None,
                 mail = self.inbox.recv() => return mail,
                 () = tokio::time::sleep(self.shared.rest), if !stays => {
-                    if self.shared.put_away(&self.agent) {
+                    if !self.remembers().await && self.shared.put_away(&self.agent, &mut self.inbox) {
                         return None;
                     }
                 }
+            }
+        }
+    }
+
+    /// Whether it knows what would be forgotten with it and decides what a notice may start: that the person stopped it,
+    /// how often it was woken, which notices wait for the next turn.
+    async fn remembers(&self) -> bool {
+        if !matches!(self.role.drive, Drive::Root) {
+            return false;
+        }
+        if self.wakes > 0 || self.agent.held.load(Ordering::Acquire) {
+            return true;
+        }
+        match self.shared.log.owed(&self.place.session).await {
+            Ok(owed) => !owed.is_empty(),
+            Err(error) => {
+                tracing::warn!(session = %self.place.session, %error, "owed notices cannot be read; the session stays");
+                true
             }
         }
     }

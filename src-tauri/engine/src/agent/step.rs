@@ -122,7 +122,7 @@ impl Driver {
         for request in calls {
             open.push(request.id.clone());
             let prepared = self.prepare(&tools, request, stop, &ended);
-            if prepared.starts_task {
+            if prepared.in_order {
                 let before = previous.replace(prepared.numbered.clone());
                 self.agent.scope.spawn(async move {
                     if let Some(before) = before {
@@ -193,7 +193,7 @@ impl Driver {
 }
 
 struct Prepared {
-    starts_task: bool,
+    in_order: bool,
     numbered: CancellationToken,
     run: BoxFuture<'static, ()>,
 }
@@ -220,7 +220,7 @@ impl Driver {
             Outcome::fail(format!("There is no tool {name:?}. There are: {}.", names.join(", ")))
         });
         let ready = tool.and_then(|tool| Ok((tool, read_args(&args).map_err(Outcome::fail)?)));
-        let starts_task = ready.as_ref().is_ok_and(|(tool, args)| tool.starts_task(args));
+        let in_order = ready.as_ref().is_ok_and(|(tool, args)| tool.in_order(args));
         let (ended, numbered) = (ended.clone(), call.numbered.clone());
         let run = async move {
             let began = Instant::now();
@@ -237,7 +237,7 @@ impl Driver {
             // The driver stops listening only after it has given this call up.
             drop(ended.send((id, outcome, ms)));
         };
-        Prepared { starts_task, numbered, run: run.boxed() }
+        Prepared { in_order, numbered, run: run.boxed() }
     }
 }
 

@@ -1,5 +1,6 @@
-//! The bounds that nobody has to choose, but that a person may meet: how much is taken, waited for and kept. What can be
-//! chosen is in [`crate::config::Limits`]; bounds that only one module could explain stand in that module.
+//! The bounds that nobody has to choose: how much is taken and waited for, which a person or a model may meet, and how
+//! much is kept in memory and in the store, which shows only in that they do not grow. What can be chosen is in
+//! [`crate::config::Limits`]; bounds that only one module could explain stand in that module.
 
 use std::time::Duration;
 

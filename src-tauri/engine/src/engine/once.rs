@@ -61,7 +61,12 @@ impl Engine {
         if keys.get(key).is_some_and(|waiting| Arc::strong_count(waiting) <= 2) {
             keys.remove(key);
         }
-        answer
+        drop(keys);
+        match answer {
+            // The store was lost meanwhile, and that is why everything is being ended.
+            Err(error) if error.code() == Code::ShuttingDown => self.0.log.check_held().and(Err(error)),
+            answer => answer,
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::control::Control;
 use crate::engine::lock::FolderLock;
 use crate::env::Env;
 use crate::error::{Code, Error, Result};
+use crate::event::{Event, Recorded};
 use crate::llm::Model;
 use crate::log::{Entry, Log};
 use crate::process::Processes;
@@ -170,12 +171,38 @@ async fn mend(log: &Log) -> Result<()> {
     let mut entries = Vec::new();
     for unfinished in log.unfinished().await? {
         let events = log.events(&unfinished.session, 0, usize::MAX).await?;
-        let missing = Transcript::of(&events).mend(unfinished.partial);
+        let mut missing = Transcript::of(&events).mend(unfinished.partial);
+        for event in &mut missing {
+            date(log, &events, event).await?;
+        }
         if !missing.is_empty() {
             entries.push(Entry::new(&unfinished.session, missing));
         }
     }
     if entries.is_empty() { Ok(()) } else { log.write(entries).await.map(drop) }
+}
+
+/// Says when the turn or task ended that this event of a mend tells the end of: with its last sign in the log. A child
+/// gives its signs in its own log, a command none but those of its owner.
+async fn date(log: &Log, events: &[Recorded], event: &mut Event) -> Result<()> {
+    let own = events.last().map(|last| last.at);
+    match event {
+        Event::TurnEnded { last_sign_at, .. } => *last_sign_at = own,
+        Event::TaskSettled { task, last_sign_at, .. } => {
+            let task = log.task(task).await?;
+            *last_sign_at = match &task.child {
+                // It may not have come to be.
+                Some(child) => match log.session(child).await {
+                    Ok(child) => Some(child.last_sign_at.max(task.started_at)),
+                    Err(error) if error.code() == Code::UnknownSession => Some(task.started_at),
+                    Err(error) => return Err(error),
+                },
+                None => own,
+            };
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 fn make_folder(data: &Path) -> Result<std::path::PathBuf> {
@@ -198,40 +225,154 @@ fn make_folder(data: &Path) -> Result<std::path::PathBuf> {
 mod tests {
     use super::*;
     use crate::engine::{Opening, Target};
-    use crate::event::{Mode, TreeLimits};
+    use crate::event::TaskStatus;
+    use crate::event::{Block, Mode, Stop, TreeLimits, Usage};
+    use crate::id::{Owner, SessionId};
+    use crate::llm::{Failure, Message, Reply, Request, Sink};
+    use crate::task::{End, Job, Mailbox, Spec};
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// The longest that the test waits; only a safety net.
     const PATIENCE: Duration = Duration::from_secs(30);
 
-    #[tokio::test]
-    async fn a_session_without_work_leaves_memory_and_comes_back_when_it_is_spoken_to() {
-        let dir = tempfile::tempdir().unwrap();
-        let (data, env, rest) = (dir.path().join("data"), Env::system(), Duration::from_millis(20));
-        let engine = Engine::open_resting(&data, Config::default(), env, BTreeMap::new(), rest).await.unwrap();
-        let opening = || Opening {
-            cwd: dir.path().to_owned(),
+    /// Answers at once, except to "wait".
+    struct Brief;
+
+    #[async_trait::async_trait]
+    impl Model for Brief {
+        async fn ask(&self, request: &Request, _: &dyn Sink) -> std::result::Result<Reply, Failure> {
+            if matches!(request.messages.last(), Some(Message::User(text)) if text.ends_with("wait")) {
+                std::future::pending::<()>().await;
+            }
+            let blocks = vec![Block::Text { text: "well".to_owned() }];
+            Ok(Reply { blocks, stop: Stop::Complete, usage: Usage::default() })
+        }
+
+        fn context(&self) -> Option<u64> {
+            None
+        }
+
+        async fn check(&self) -> std::result::Result<(), Failure> {
+            Ok(())
+        }
+    }
+
+    async fn resting(dir: &Path, rest: Duration) -> Engine {
+        let config = Config { default_model: "brief".to_owned(), ..Config::default() };
+        let models = BTreeMap::from([("brief".to_owned(), Arc::new(Brief) as Arc<dyn Model>)]);
+        Engine::open_resting(&dir.join("data"), config, Env::system(), models, rest).await.unwrap()
+    }
+
+    async fn root(engine: &Engine, dir: &Path, key: &str) -> SessionId {
+        let opening = Opening {
+            cwd: dir.to_owned(),
             model: None,
             mode: Mode::Ask,
             title: Some("t".to_owned()),
             limits: TreeLimits::default(),
         };
-        for round in 0..5 {
-            let root = engine.open_session(opening(), &format!("open {round}")).await.unwrap();
-            for prompt in 0..3 {
-                engine.prompt(&root, "hello".to_owned(), &format!("{round} {prompt}")).await.unwrap();
-                let target = Target::Branch(root.clone());
-                engine.stop(target, None, false, &format!("stop {round} {prompt}")).await.unwrap();
-            }
-        }
-        let empty = async {
-            while !engine.0.agents.all().is_empty() {
+        engine.open_session(opening, key).await.unwrap()
+    }
+
+    async fn until(holds: impl Fn() -> bool) {
+        let wait = async {
+            while !holds() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, empty).await.unwrap();
+        tokio::time::timeout(PATIENCE, wait).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_session_without_work_leaves_memory_and_comes_back_when_it_is_spoken_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = resting(dir.path(), Duration::from_millis(20)).await;
+        for round in 0..5 {
+            let root = root(&engine, dir.path(), &format!("open {round}")).await;
+            for prompt in ["hello", "wait"] {
+                engine.prompt(&root, prompt.to_owned(), &format!("{round} {prompt}")).await.unwrap();
+                let target = Target::Turn(root.clone());
+                engine.stop(target, None, false, &format!("stop {round} {prompt}")).await.unwrap();
+            }
+        }
+        until(|| engine.0.agents.all().is_empty()).await;
         assert_eq!(engine.0.tasks.owners(), 0);
         let (sessions, _) = engine.tree(None).await.unwrap();
         engine.prompt(&sessions[0].id, "again".to_owned(), "again").await.unwrap();
+        engine.shutdown(PATIENCE).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_session_that_the_person_stopped_does_not_forget_it_at_rest() {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = resting(dir.path(), Duration::from_millis(20)).await;
+        let (stopped, other) = (root(&engine, dir.path(), "1").await, root(&engine, dir.path(), "2").await);
+        engine.prompt(&stopped, "wait".to_owned(), "3").await.unwrap();
+        engine.stop(Target::Branch(stopped.clone()), None, false, "4").await.unwrap();
+        engine.prompt(&other, "hello".to_owned(), "5").await.unwrap();
+        // It came to rest later, so the first one's rest is over as well.
+        until(|| engine.0.agents.get(&other).is_none()).await;
+        assert!(engine.0.agents.get(&stopped).is_some());
+        engine.prompt(&stopped, "hello".to_owned(), "6").await.unwrap();
+        until(|| engine.0.agents.get(&stopped).is_none()).await;
+        engine.shutdown(PATIENCE).await.unwrap();
+    }
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Mailbox for Count {
+        fn notice_owed(&self) {
+            self.0.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn an_owner_is_not_put_away_between_the_end_of_its_task_and_the_notice_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = resting(dir.path(), PATIENCE).await;
+        let tasks = engine.0.tasks.clone();
+        let owner = Owner { session: root(&engine, dir.path(), "1").await, agent: engine.0.env.new_agent() };
+        let mail = Arc::new(Count::default());
+        tasks.attach(&owner, engine.0.scope.child(), mail.clone());
+        for round in 0..100 {
+            let (finish, end) = tokio::sync::oneshot::channel();
+            let spec = Spec {
+                owner: owner.clone(),
+                kind: "bash",
+                label: "l".to_owned(),
+                child: None,
+                call: None,
+                numbered: CancellationToken::new(),
+                levels: 1,
+                limit: None,
+            };
+            let done = async move {
+                end.await.unwrap();
+                End { status: TaskStatus::Completed, detail: None, output: None }
+            };
+            let job = Job { done: Box::pin(done), output: Arc::default(), after: Box::new(|| {}) };
+            let task = tasks.start(spec, |_| job).await.unwrap();
+            let rest = Scope::blocking({
+                let (tasks, owner, mail) = (tasks.clone(), owner.clone(), mail.clone());
+                move || {
+                    while tasks.owns_live(&owner.session) || mail.0.load(Ordering::Acquire) == round {
+                        let read = || mail.0.load(Ordering::Acquire) == round;
+                        if tasks.detach_idle(&owner, read) {
+                            return true;
+                        }
+                    }
+                    false
+                }
+            });
+            let end = async {
+                finish.send(()).unwrap();
+                tasks.released(&task).await;
+            };
+            let (lost, ()) = tokio::join!(rest, end);
+            assert!(!lost, "round {round}");
+        }
+        assert_eq!(mail.0.load(Ordering::Acquire), 100);
         engine.shutdown(PATIENCE).await.unwrap();
     }
 }

@@ -5,6 +5,7 @@ use crate::agent::Agent;
 use crate::error::{Code, Error, Result};
 use crate::event::{Event, Party, Receipt, ReceiptItem, ReceiptProcess};
 use crate::id::{SessionId, TaskId};
+use crate::scope::Scope;
 use crate::task::{Caller, DID_NOT_STOP};
 use crate::view::{SessionView, TaskView};
 use std::collections::BTreeSet;
@@ -34,14 +35,20 @@ struct Plan {
 
 impl Engine {
     pub(super) async fn preview(&self, target: &Target) -> Result<Receipt> {
-        Ok(self.plan(target).await?.receipt)
+        let mut plan = self.plan(target).await?;
+        if !plan.only_turn {
+            plan.receipt.processes = plan.processes(&self.0).await;
+        }
+        Ok(plan.receipt)
     }
 
     pub(super) async fn carry_out(&self, target: &Target, reason: Option<String>) -> Result<Receipt> {
         let began = Instant::now();
         let inner = &self.0;
         let mut plan = self.plan(target).await?;
-        if plan.receipt.ended.is_empty() {
+        let mut met = plan.processes(inner).await;
+        // What finished work has left is ended too.
+        if plan.receipt.ended.is_empty() && (plan.only_turn || met.is_empty()) {
             return Ok(plan.receipt);
         }
         let mut receipt = std::mem::take(&mut plan.receipt);
@@ -50,7 +57,6 @@ impl Engine {
         let whole_branch = !only_turn && plan.command.is_none();
         let mut sessions = BTreeSet::new();
         let deadline = tokio::time::Instant::now() + inner.config.limits.stop_grace() * 2 + STOP_MARGIN;
-        let mut met = Vec::new();
         for round in 0..ROUNDS {
             if round > 0 {
                 // What a turn started while it was being stopped ends too.
@@ -60,9 +66,9 @@ impl Engine {
                     break;
                 }
                 receipt.ended.append(&mut plan.receipt.ended);
+                add(&mut met, plan.processes(inner).await);
             }
             sessions.extend(plan.sessions.iter().cloned());
-            add(&mut met, plan.processes(inner));
             self.end(&plan, &reason, deadline, &mut receipt).await;
         }
         if whole_branch {
@@ -148,11 +154,13 @@ impl Engine {
             Target::Task(id) => {
                 let task = self.0.log.task(id).await?;
                 let branch = task.child.as_ref().map(|child| below(&sessions, child)).unwrap_or_default();
-                let mut plan = Plan::new("task", &task.label, branch.iter().cloned().collect());
+                let mut plan = Plan::new("task", &task.label, Vec::new());
                 plan.keepers = vec![task.owner.clone()];
                 if task.status.is_terminal() {
+                    // Its child may be at work for another task by now.
                     return Ok(plan);
                 }
+                plan.sessions.extend(branch.iter().cloned());
                 plan.tasks.push(task.id.clone());
                 match task.child.as_ref().and_then(|child| find(child).ok()) {
                     Some(session) => plan.end_branch(&self.0, &sessions, &live, session, &branch),
@@ -167,11 +175,13 @@ impl Engine {
             Target::Everything => {
                 let mut plan = Plan::new("everything", "everything", Vec::new());
                 plan.keepers.clear();
+                let with_processes = self.0.processes.sessions();
                 for root in sessions.iter().filter(|session| session.depth == 0) {
                     let branch = below(&sessions, &root.id);
                     let ended = plan.receipt.ended.len();
                     plan.end_branch(&self.0, &sessions, &live, root, &branch);
-                    if plan.receipt.ended.len() > ended {
+                    let has_processes = with_processes.iter().any(|session| branch.contains(session));
+                    if plan.receipt.ended.len() > ended || has_processes {
                         plan.keepers.push(root.id.clone());
                         plan.sessions.extend(branch);
                     }
@@ -210,11 +220,13 @@ impl Plan {
     }
 
     /// The processes that are to end.
-    fn processes(&self, inner: &Inner) -> Vec<ReceiptProcess> {
-        match &self.command {
-            Some((session, task)) => inner.processes.living_of(session, task.as_str()),
-            None => inner.processes.living(&self.sessions),
-        }
+    async fn processes(&self, inner: &Inner) -> Vec<ReceiptProcess> {
+        let (processes, command, sessions) = (inner.processes.clone(), self.command.clone(), self.sessions.clone());
+        Scope::blocking(move || match &command {
+            Some((session, task)) => processes.living_of(session, task.as_str()),
+            None => processes.living(&sessions),
+        })
+        .await
     }
 
     fn end_turn(&mut self, inner: &Inner, session: &SessionView, kind: &str) {

@@ -15,17 +15,18 @@ pub struct Identity(u64, u64);
 impl Identity {
     /// The identity of an open file, or of what stands at a path. All files are one where the system tells none apart;
     /// it does not let go of the name of an open file then.
-    #[cfg(unix)]
     pub fn of(metadata: &Metadata) -> Self {
-        use std::os::unix::fs::MetadataExt;
-        Self(metadata.dev(), metadata.ino())
-    }
-
-    /// The identity of an open file, or of what stands at a path. All files are one where the system tells none apart;
-    /// it does not let go of the name of an open file then.
-    #[cfg(not(unix))]
-    pub fn of(_metadata: &Metadata) -> Self {
-        Self(0, 0)
+        #[cfg(unix)]
+        let (device, number) = {
+            use std::os::unix::fs::MetadataExt;
+            (metadata.dev(), metadata.ino())
+        };
+        #[cfg(not(unix))]
+        let (device, number) = {
+            let _ = metadata;
+            (0, 0)
+        };
+        Self(device, number)
     }
 }
 

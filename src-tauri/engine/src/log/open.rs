@@ -4,12 +4,12 @@ use super::fault::{Fault, damaged, refused, unwritable};
 use crate::error::{Code, Error, Result};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
 use std::fs;
-use std::io::{ErrorKind, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The changes that made the schema, oldest first. `PRAGMA user_version` counts those that a store has.
-const MIGRATIONS: &[&str] = &[include_str!("001.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("001.sql"), include_str!("002.sql")];
 
 /// How long SQLite itself waits for another process before it says that the store is locked.
 pub(super) const BUSY: Duration = Duration::from_secs(1);
@@ -94,18 +94,51 @@ fn wal_readable(wal: &Path) -> std::io::Result<bool> {
     Ok((big_endian || mark == 0x377f_0682) && words[6..] == [a, b])
 }
 
-/// Copies the write-ahead log to a name beside it that is free.
+/// Copies the write-ahead log to a name beside it that is free, unless an earlier start did, which failed later. The copy
+/// is on the disk when this returns: the log itself is written over then.
 fn set_aside(path: &Path) -> std::io::Result<PathBuf> {
     let wal = wal(path);
     let mut n = 1;
-    loop {
+    let copy = loop {
         let mut name = wal.as_os_str().to_owned();
         name.push(if n == 1 { ".unreadable".to_owned() } else { format!(".unreadable-{n}") });
         let copy = PathBuf::from(name);
         if !copy.try_exists()? {
-            return fs::copy(&wal, &copy).map(|_| copy);
+            fs::copy(&wal, &copy)?;
+            break copy;
+        }
+        if same(&wal, &copy)? {
+            break copy;
         }
         n += 1;
+    };
+    fs::OpenOptions::new().write(true).open(&copy)?.sync_all()?;
+    #[cfg(unix)]
+    if let Some(folder) = copy.parent() {
+        // Its name, too.
+        fs::File::open(folder)?.sync_all()?;
+    }
+    Ok(copy)
+}
+
+/// Whether two files hold the same bytes.
+fn same(one: &Path, other: &Path) -> std::io::Result<bool> {
+    let (one, other) = (fs::File::open(one)?, fs::File::open(other)?);
+    if one.metadata()?.len() != other.metadata()?.len() {
+        return Ok(false);
+    }
+    let (mut one, mut other) = (BufReader::new(one), BufReader::new(other));
+    loop {
+        let (a, b) = (one.fill_buf()?, other.fill_buf()?);
+        let count = a.len().min(b.len());
+        if a[..count] != b[..count] {
+            return Ok(false);
+        }
+        if count == 0 {
+            return Ok(a.len() == b.len());
+        }
+        one.consume(count);
+        other.consume(count);
     }
 }
 
@@ -266,4 +299,37 @@ fn make_file(path: &Path) -> std::io::Result<()> {
 #[cfg(not(unix))]
 fn make_file(path: &Path) -> std::io::Result<()> {
     fs::OpenOptions::new().write(true).create(true).truncate(false).open(path).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_ahead_log_is_set_aside_once_however_often_the_start_fails_after_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("coppice.db");
+        let copies = || {
+            let mut names: Vec<String> = fs::read_dir(dir.path())
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+                .filter(|name| name.contains("unreadable"))
+                .collect();
+            names.sort();
+            names
+        };
+        fs::write(wal(&path), vec![7; 100_000]).unwrap();
+        let first = set_aside(&path).unwrap();
+        assert_eq!(
+            (set_aside(&path).unwrap(), copies()),
+            (first.clone(), vec!["coppice.db-wal.unreadable".to_owned()])
+        );
+        let mut other = vec![7; 100_000];
+        other[99_999] = 8;
+        fs::write(wal(&path), &other).unwrap();
+        let second = set_aside(&path).unwrap();
+        assert_eq!(set_aside(&path).unwrap(), second);
+        assert_eq!(copies(), ["coppice.db-wal.unreadable", "coppice.db-wal.unreadable-2"]);
+        assert!(fs::read(first).unwrap() == [7; 100_000] && fs::read(second).unwrap() == other);
+    }
 }

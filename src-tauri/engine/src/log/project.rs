@@ -19,10 +19,6 @@ pub(super) fn apply(sql: &Connection, recorded: &Recorded) -> Result<(), Fault> 
     }
     let Some(mut session) = load(sql, &recorded.session)? else { return Ok(()) };
     fold(&mut session, recorded);
-    if let Event::TurnEnded { end: TurnEnd::Interrupted, .. } = &recorded.event {
-        // What a crash cut off ended with its last sign, not when the next start found it.
-        session.view.ended_at = last_sign(sql, &recorded.session, recorded)?.or(Some(recorded.at));
-    }
     save(sql, &session)?;
     apply_calls(sql, recorded)?;
     apply_tasks(sql, recorded)
@@ -104,10 +100,11 @@ fn fold(session: &mut Session, recorded: &Recorded) {
                 view.detail = doing;
             }
         }
-        Event::TurnEnded { end, detail, .. } => {
+        Event::TurnEnded { end, detail, last_sign_at, .. } => {
             *turn_open = false;
             *asking = None;
-            view.ended_at = Some(recorded.at);
+            // What a crash cut off ended with its last sign, not when the next start found it.
+            view.ended_at = last_sign_at.or(Some(recorded.at));
             end_turn(view, *end, detail.as_deref());
         }
         Event::Renamed { title } => view.title.clone_from(title),
@@ -235,11 +232,8 @@ fn apply_tasks(sql: &Connection, recorded: &Recorded) -> Result<(), Fault> {
                 .optional()?;
             follow_task(sql, changed, task)?;
         }
-        Event::TaskSettled { task, status, detail, killed_by, owes_notice, .. } => {
-            let ended_at = match status {
-                TaskStatus::Interrupted => last_sign_of_task(sql, task, recorded)?,
-                _ => recorded.at,
-            };
+        Event::TaskSettled { task, status, detail, killed_by, owes_notice, last_sign_at, .. } => {
+            let ended_at = last_sign_at.unwrap_or(recorded.at);
             let changed = sql
                 .prepare_cached(
                     "UPDATE task SET status = ?3, detail = ?4, killed_by = ?5, settled_at = ?6, settled = ?7
@@ -271,28 +265,6 @@ fn apply_tasks(sql: &Connection, recorded: &Recorded) -> Result<(), Fault> {
         _ => {}
     }
     Ok(())
-}
-
-/// When the last event came for a session before the write that this event belongs to: what a start writes about a
-/// crash is no sign of life.
-fn last_sign(sql: &Connection, session: &SessionId, recorded: &Recorded) -> rusqlite::Result<Option<i64>> {
-    sql.prepare_cached(
-        "SELECT at FROM event WHERE session = ?1 AND seq < (SELECT batch FROM event WHERE seq = ?2)
-         ORDER BY n DESC LIMIT 1",
-    )?
-    .query_row(params![session.as_str(), recorded.seq], |row| row.get(0))
-    .optional()
-}
-
-/// The last sign of a task: of its child, or of the owner of a command; never before it began.
-fn last_sign_of_task(sql: &Connection, task: &TaskId, recorded: &Recorded) -> rusqlite::Result<i64> {
-    let begun: Option<(Option<String>, i64)> = sql
-        .prepare_cached("SELECT child, started_at FROM task WHERE id = ?1")?
-        .query_row([task.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    let Some((child, started_at)) = begun else { return Ok(recorded.at) };
-    let lives_in = child.map_or_else(|| recorded.session.clone(), SessionId);
-    Ok(last_sign(sql, &lives_in, recorded)?.unwrap_or(recorded.at).max(started_at))
 }
 
 /// Raises the counter of the kind, so that no later task is given the same id.

@@ -371,6 +371,8 @@ pub(super) fn unfinished(sql: &Connection) -> Result<Vec<Unfinished>, Fault> {
          WHERE turn_open OR partial.session IS NOT NULL
              OR EXISTS (SELECT 1 FROM call WHERE call.session = session.id)
              OR EXISTS (SELECT 1 FROM task WHERE task.owner = session.id AND task.settled IS NULL)
+             OR EXISTS (SELECT 1 FROM event AS said WHERE said.session = session.id AND said.kind = 'message_accepted'
+                 AND NOT EXISTS (SELECT 1 FROM event AS fate WHERE fate.session = said.session AND fate.about = said.n))
          ORDER BY session.seq",
     )?;
     let mut rows = statement.query([])?;

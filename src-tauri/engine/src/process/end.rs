@@ -24,8 +24,9 @@ pub(super) const LOOKS: usize = 3;
 /// How often in a row everything is frozen before it is killed, when new processes keep coming.
 const FREEZES: usize = 10;
 
-/// Ends everything in `target`, which is what `trees` consist of; see [`super::Tree::end`].
-pub(super) async fn end(mut target: Target, trees: &[Arc<Live>], grace: Duration) -> Ended {
+/// Ends everything in `target`, which is what `trees` consist of; see [`super::Tree::end`]. They are asked for when the
+/// commands are gone: one may have begun meanwhile.
+pub(super) async fn end(mut target: Target, trees: impl Fn() -> Vec<Arc<Live>>, grace: Duration) -> Ended {
     let polite_until = Instant::now() + grace;
     let mut asked = BTreeSet::new();
     let mut quiet = 0;
@@ -40,6 +41,7 @@ pub(super) async fn end(mut target: Target, trees: &[Arc<Live>], grace: Duration
     let forced;
     (target, forced) = strike_down(target, false).await;
     // The guards still have to tell the exit; then they are dismissed by those who attend the trees.
+    let trees = trees();
     let dismissed = trees.iter().map(|tree| async {
         tree.nudge.notify_one();
         tree.gone.subscribe().wait_for(|gone| *gone).await.ok();
@@ -53,7 +55,7 @@ pub(super) async fn end(mut target: Target, trees: &[Arc<Live>], grace: Duration
         (target, left)
     })
     .await;
-    for tree in trees {
+    for tree in &trees {
         tree.nudge.notify_one();
     }
     let told = target.seen.iter().filter(|(id, guard)| !**guard || left.contains(id));
@@ -137,7 +139,7 @@ impl Processes {
         let mut found = Vec::new();
         for (marker, (entry, mut target)) in cases.into_iter().filter(|(marker, _)| !ours.contains(marker)) {
             target.markers.insert(marker.clone());
-            let ended = end(target, &[], grace).await;
+            let ended = end(target, Vec::new, grace).await;
             if ended.left() == 0 {
                 inner.ledger.strike(&marker).await?;
             }

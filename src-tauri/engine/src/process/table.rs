@@ -64,15 +64,15 @@ pub(super) struct Target {
     /// Markers, complete.
     pub markers: BTreeSet<String>,
     /// Beginnings of markers.
-    pub prefixes: Vec<String>,
+    pub prefixes: BTreeSet<String>,
     /// What started earlier, in ticks since boot, does not belong to it and is not looked into.
     pub since: u64,
     /// Process groups. A group counts only while a process in it is known otherwise: its number may be reused.
     pub groups: Vec<u32>,
     /// Processes that were seen in it, and whether each is a guard.
     pub seen: BTreeMap<Identity, bool>,
-    /// The guards and their watchers, all of them. Without it a process is taken for what its environment says it is,
-    /// which a command can write as well.
+    /// The guards and their watchers of all these groups. Without it a process is taken for what its environment says it
+    /// is, which a command can write as well.
     pub guards: Option<BTreeSet<Identity>>,
 }
 
@@ -85,11 +85,16 @@ impl Target {
     /// is a guard.
     pub fn look(&mut self) -> Vec<(Identity, bool)> {
         let rows = snapshot(&self.groups, self.since);
+        // Trees that began when the target was made already: their leaders are children of this process, which no
+        // command can be.
+        let own = std::process::id();
+        let young = rows.iter().filter(|row| row.parent == own && !self.groups.contains(&row.group));
+        let young: BTreeSet<u32> = young.map(|row| row.group).collect();
         let mut living = Vec::new();
         for row in self.members(&rows) {
             let guard = self.seen.entry(row.id).or_insert(row.guard.unwrap_or(false));
             *guard = match &self.guards {
-                Some(guards) => guards.contains(&row.id),
+                Some(guards) => guards.contains(&row.id) || (young.contains(&row.group) && row.guard == Some(true)),
                 // A child of the guard looks like the guard until it becomes the command.
                 None => *guard && row.guard.unwrap_or(true),
             };

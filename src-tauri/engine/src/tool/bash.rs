@@ -27,7 +27,7 @@ use tokio::time::{Instant, timeout_at};
 pub use background::{Background, BackgroundEnd, start_background};
 
 /// What of a long output the model reads: this much of its beginning and of its end, in bytes. Together with the notes
-/// around it, it stays below [`crate::tool::MAX_RESULT`].
+/// around it, it stays below [`crate::config::bounds::MAX_RESULT`].
 const HEAD: usize = 12 * 1024;
 const TAIL: usize = 18 * 1024;
 
@@ -212,7 +212,7 @@ impl Tool for Bash {
         ToolSpec { name: "bash".to_owned(), description, parameters }
     }
 
-    fn starts_task(&self, args: &Value) -> bool {
+    fn in_order(&self, args: &Value) -> bool {
         super::in_background(args)
     }
 

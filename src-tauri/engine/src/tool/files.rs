@@ -1,9 +1,10 @@
 //! Reading and writing files. Every path is judged by where it really leads; every write is whole; nobody writes over
 //! a change that it has not seen.
 
+use crate::config::bounds::MAX_RESULT;
 use crate::event::Mode;
 use crate::llm::ToolSpec;
-use crate::tool::{Call, MAX_RESULT, Outcome, Tool, arguments};
+use crate::tool::{Call, Outcome, Tool, arguments};
 use async_trait::async_trait;
 use changes::Changes;
 pub(super) use memory::{Stamp, Standing};

@@ -1,11 +1,12 @@
 //! Finding files by name and lines by content. What `.gitignore` leaves out is left out, links are not followed, and
 //! every search ends: when it is stopped, when it has enough, or when its time is over.
 
+use crate::config::bounds::MAX_RESULT;
 use crate::llm::ToolSpec;
 use crate::text::cut;
 use crate::tool::files::FileMemory;
 use crate::tool::files::disk::{self, Place};
-use crate::tool::{Call, MAX_RESULT, Outcome, Tool, arguments};
+use crate::tool::{Call, Outcome, Tool, arguments};
 use async_trait::async_trait;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use ignore::{DirEntry, WalkBuilder};

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// The longest text of a child that a foreground call answers with, in bytes.
-const MAX_FINAL: usize = super::MAX_RESULT - 8 * 1024;
+const MAX_FINAL: usize = crate::config::bounds::MAX_RESULT - 8 * 1024;
 
 /// Delegates a piece of work to a child.
 pub struct Subagent {
@@ -67,8 +67,8 @@ impl Tool for Subagent {
         Kind::Delegation
     }
 
-    fn starts_task(&self, args: &Value) -> bool {
-        super::in_background(args)
+    fn in_order(&self, _: &Value) -> bool {
+        true
     }
 
     async fn run(&self, call: &Call, args: Value) -> Outcome {

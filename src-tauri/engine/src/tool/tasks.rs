@@ -1,8 +1,8 @@
 //! The tools by which a model collects, lists and ends its background tasks.
 
 use super::bash::terminal::Terminal;
-use super::{Call, MAX_RESULT, Outcome, Tool, arguments, newest};
-use crate::config::bounds::{DEFAULT_WAIT, MAX_WAIT};
+use super::{Call, Outcome, Tool, arguments, newest};
+use crate::config::bounds::{DEFAULT_WAIT, MAX_RESULT, MAX_WAIT};
 use crate::error::Error;
 use crate::event::{Event, Party};
 use crate::id::TaskId;

@@ -1,13 +1,15 @@
 //! Fold: an event and those that complete it -> the rows that people see.
 //!
 //! The rows of an event depend on that event, on the events that are about it ([`Event::about`]) and on facts that
-//! never change after the event (who the parent is, how a settled task began, which tools delegate), and on nothing else. So any prefix of a
-//! log has its rows, and what comes later changes only the rows of the event that it completes.
+//! never change after the event (who the parent is, how a settled task began), and on nothing else. So any prefix of a
+//! log has its rows, and what comes later changes only the rows of the event that it completes. Of a call whose result
+//! tells no child, which is one that runs or came to nothing, only the configuration knows that it delegates.
 
 use crate::event::{Block, Event, Party, Receipt, ReceiptItem, Recorded, TurnEnd};
 use crate::id::{CallId, SessionId, TaskId};
 use crate::text::plain;
 use crate::view::{MessageReceipt, Row, RowBody, TaskView, ToolResultRow, ToolRow, spent};
+use serde_json::Value;
 
 mod target;
 
@@ -50,7 +52,7 @@ const KNOWN: &[&str] = &[
 pub struct Context<'a> {
     /// The session that delegated this one; none for a root.
     pub parent: Option<&'a SessionId>,
-    /// Whether a tool of this name gives work to a child.
+    /// Whether a tool of this name gives work to a child by today's configuration.
     pub delegates: &'a dyn Fn(&str) -> bool,
     /// Looks up a task that this session owns.
     pub facts: &'a dyn Fn(&TaskId) -> Option<TaskView>,
@@ -206,7 +208,13 @@ fn call(id: &CallId, name: &str, args: &str, about: &[Recorded], context: &Conte
         args: args[..args.floor_char_boundary(MAX_PART)].to_owned(),
         result,
     };
-    if (context.delegates)(name) { RowBody::Delegation(row) } else { RowBody::Tool(row) }
+    let delegated = row.result.as_ref().is_some_and(|result| has_child(&result.detail));
+    if delegated || (context.delegates)(name) { RowBody::Delegation(row) } else { RowBody::Tool(row) }
+}
+
+/// Whether the detail of a result tells the child that the call made. A message to one tells its route, too.
+fn has_child(detail: &Value) -> bool {
+    detail.get("child").is_some_and(Value::is_string) && detail.get("route").is_none()
 }
 
 fn readable(receipt: &Receipt) -> Receipt {

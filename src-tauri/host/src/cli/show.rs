@@ -123,7 +123,7 @@ fn row_text(row: &Row) -> String {
 fn undelivered(receipt: &MessageReceipt) -> String {
     match receipt {
         MessageReceipt::NotDelivered { reason } => format!(" (not delivered: {reason})"),
-        MessageReceipt::Deferred { reason } => format!(" (not read yet: {reason}; it goes with your next message)"),
+        MessageReceipt::Deferred { reason } => format!(" (not read yet: {reason}; it is read with the next turn)"),
         MessageReceipt::Accepted => " (waits for the next step)".to_owned(),
         MessageReceipt::Admitted { .. } => String::new(),
     }
@@ -145,8 +145,11 @@ pub async fn stop(client: &Client, args: Value, preview: bool, json: bool, out: 
         let line = serde_json::to_string(&receipt).map_err(std::io::Error::other)?;
         out.line(&text::plain_json(&line))?;
     } else if preview {
-        out.line(&if receipt.ended.is_empty() {
+        let left = text::count(receipt.processes.len(), "process", "processes");
+        out.line(&if receipt.ended.is_empty() && receipt.processes.is_empty() {
             "Nothing would end.".to_owned()
+        } else if receipt.ended.is_empty() {
+            format!("Nothing runs; would end {left} that finished work has left.")
         } else {
             let ends = text::count(receipt.ended.len(), "thing", "things");
             format!("Would end {ends}; {} would go on.", receipt.kept.len())
