@@ -121,6 +121,7 @@ impl Transcript {
             | Event::TaskStopping { .. }
             | Event::TaskLearned { .. }
             | Event::Stopped { .. }
+            | Event::Archived { .. }
             | Event::Unknown { .. } => {}
         }
     }
