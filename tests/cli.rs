@@ -402,3 +402,31 @@ fn a_tree_ends_at_its_limit_with_the_reason_and_goes_on_when_it_is_raised() {
         assert!(ran.code != Some(0) && ran.err.to_lowercase().contains(said), "{ran:?}");
     }
 }
+
+#[test]
+fn a_session_is_renamed_archived_brought_back_and_deleted_by_name() {
+    let place = Place::new(says("Hello."));
+    assert_eq!(place.run(["run", "Greet"]).code, Some(0));
+    let tree: Value = serde_json::from_str(&place.run(["tree", "--json"]).out).unwrap();
+    let id = tree["sessions"][0]["id"].as_str().unwrap().to_owned();
+    let did = |args: &[&str], said: &str| {
+        let ran = place.run(args);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(0), said), "{args:?}: {ran:?}");
+    };
+    did(&["rename", &id, "A greeting"], "Renamed.\n");
+    did(&["archive", &id], "Archived. `coppice archive --undo` brings it back.\n");
+    did(&["tree"], "1 archived. `coppice tree --archived` shows them too.\n");
+    did(&["tree", "--archived"], &format!("○ A greeting: idle  {id}\n"));
+    did(&["tree", &id], &format!("○ A greeting: idle  {id}\n"));
+    assert!(place.run(["show", &id]).out.contains("Hello."));
+    did(&["archive", &id, "--undo"], "Brought back.\n");
+    did(&["tree"], &format!("○ A greeting: idle  {id}\n"));
+    did(&["delete", &id, "--preview"], "Would delete 1 session with 2 messages.\n");
+    did(&["delete", &id], "Deleted 1 session with 2 messages.\n");
+    did(&["tree"], "No sessions. `coppice run \"...\"` begins one.\n");
+    for args in [&["delete", &id][..], &["archive", &id], &["rename", &id, "x"], &["show", &id], &["send", &id, "x"]] {
+        let ran = place.run(args);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{args:?}: {ran:?}");
+    }
+    assert_eq!(place.run(["delete"]).code, Some(2));
+}

@@ -246,3 +246,44 @@ fn after_a_crash_everything_is_there_and_a_child_takes_a_message() {
     let tree = rpc.call("tree", json!({}));
     assert_eq!(child(&tree, "look").unwrap()["state"], "completed");
 }
+
+#[test]
+fn what_is_deleted_with_its_work_has_its_receipt_is_unknown_to_all_and_stays_so_after_a_kill() {
+    let place = Place::new(sleeper(&mark(4)));
+    let mut rpc = place.rpc();
+    let root = rpc.open(&place);
+    rpc.call("prompt", json!({ "session": root, "text": "Go", "key": "p" }));
+    until("both sleep", || (sleepers(&mark(4)) == 2).then_some(()));
+    rpc.until("its turn is over", |tree| (tree["sessions"][0]["state"] == "idle").then_some(()));
+    for cmd in ["archive", "delete"] {
+        let refused = rpc.refused(cmd, json!({ "session": root, "key": cmd }));
+        assert_eq!(refused["code"], "busy", "{refused}");
+        assert!(refused["message"].as_str().unwrap().contains("1 runs in this branch"), "{refused}");
+    }
+    let preview = rpc.call("delete", json!({ "session": root, "preview": true, "key": "v" }));
+    assert_eq!((&preview["sessions"], &preview["messages"]), (&json!(1), &json!(3)), "{preview}");
+    let delete = json!({ "session": root, "stop": true, "key": "d" });
+    let deleted = rpc.call("delete", delete.clone());
+    assert_eq!((&deleted["ended"], &deleted["sessions"]), (&preview["ended"], &json!(1)), "{deleted}");
+    assert_eq!(deleted["unconfirmed"], json!([]));
+    assert_eq!(processes_with(&mark(4)), [""; 0]);
+    assert_eq!(rpc.call("delete", delete), deleted);
+    let gone = |rpc: &mut crate::support::Rpc| {
+        for (cmd, args) in [
+            ("prompt", json!({ "session": root, "text": "late", "key": "l1" })),
+            ("send", json!({ "child": root, "text": "late", "key": "l2" })),
+            ("wait", json!({ "session": root })),
+            ("subscribe", json!({ "session": root })),
+            ("page", json!({ "session": root })),
+            ("archive", json!({ "session": root, "archived": false, "key": "l3" })),
+            ("delete", json!({ "session": root, "key": "l4" })),
+        ] {
+            assert_eq!(rpc.refused(cmd, args)["code"], "unknown_session", "{cmd}");
+        }
+        assert_eq!(rpc.call("tree", json!({})), json!({ "sessions": [], "tasks": [] }));
+    };
+    gone(&mut rpc);
+    rpc.running.signal("-KILL");
+    rpc.running.ended();
+    gone(&mut place.rpc());
+}

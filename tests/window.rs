@@ -199,6 +199,38 @@ fn a_long_transcript_opens_at_its_end_and_the_window_itself_never_scrolls() {
 }
 
 #[test]
+fn a_branch_is_archived_and_brought_back_and_deleted_after_a_question_and_stays_gone() {
+    journey(async {
+        let (desk, place) = (Desk::new(true).await, fan_out());
+        let window = desk.open(&place).await;
+        begin(&window.page, "Survey the garden").await;
+        window.page.row("north").await;
+        // What runs is asked about, and named.
+        window.page.press("More").await;
+        window.page.choose("Archive branch").await;
+        window.page.sees("3 run in it and are stopped first").await;
+        window.page.press("Stop and archive").await;
+        window.page.sees("Archived Survey the garden.").await;
+        window.page.row("1 archived").await;
+        window.page.press("Undo").await;
+        window.page.row("Survey the garden").await;
+        window.page.holds("return !document.body.innerText.includes('1 archived')").await;
+        window.page.press("More").await;
+        window.page.choose("Delete").await;
+        window.page.sees("4 sessions with").await;
+        // The focus begins on the way out: a press of Enter deletes nothing.
+        window.page.holds("return document.activeElement.innerText.startsWith('Cancel')").await;
+        window.page.press_in_dialog("Delete").await;
+        window.page.sees("What should be done?").await;
+        assert_eq!(place.run(["tree"]).out, "No sessions. `coppice run \"...\"` begins one.\n");
+        window.close().await;
+        let window = desk.open(&place).await;
+        window.page.sees("What should be done?").await;
+        window.close().await;
+    });
+}
+
+#[test]
 fn the_page_comes_back_with_its_draft_when_the_process_that_shows_it_is_killed() {
     journey(async {
         let (desk, place) = (Desk::new(true).await, fan_out());

@@ -68,6 +68,16 @@ impl Page {
         self.find(&xpath).await.click().await.unwrap();
     }
 
+    /// Presses the button of this name in the dialog that is open.
+    pub async fn press_in_dialog(&self, name: &str) {
+        self.find(&format!("//dialog//button[normalize-space(.)={}]", quoted(name))).await.click().await.unwrap();
+    }
+
+    /// Takes the entry of this name from the menu that is open.
+    pub async fn choose(&self, name: &str) {
+        self.find(&format!("//*[@role='menuitem'][span[.={}]]", quoted(name))).await.click().await.unwrap();
+    }
+
     /// Types into the box whose name begins like this.
     pub async fn write(&self, name: &str, text: &str) {
         let area = self.find(&format!("//textarea[starts-with(@aria-label, {})]", quoted(name))).await;

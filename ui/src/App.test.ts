@@ -26,8 +26,11 @@ const model = (name: string, change: Partial<ModelView> = {}): ModelView => ({
   problem: null,
   ...change,
 });
-const ended = (count: number) => Array.from({ length: count }, (_, id) => ({ kind: "turn", id: `${id}`, label: "" }));
+const ended = (count: number) =>
+  Array.from({ length: count }, (_, id) => ({ kind: "turn", id: `${id}`, label: `run ${id}` }));
 let ends = 1;
+let deletes = 7;
+let refuse: string | null = null;
 
 function answer(cmd: string, args: Record<string, unknown>): unknown {
   const receipt: Receipt = {
@@ -66,7 +69,10 @@ function answer(cmd: string, args: Record<string, unknown>): unknown {
     page: { rows: [], first: 0, last: 0 },
     stop: receipt,
     open: { session: "new" },
+    delete: { ...receipt, ended: args.preview === true ? ended(deletes) : [], sessions: 2, messages: 12 },
+    archive: receipt,
   };
+  if (cmd === "delete" && args.preview !== true && refuse !== null) throw new Error(refuse);
   return answers[cmd] ?? {};
 }
 
@@ -81,6 +87,8 @@ async function show(): Promise<AppState> {
 
 beforeEach(() => {
   localStorage.clear();
+  deletes = 7;
+  refuse = null;
   vi.clearAllMocks();
   ends = 1;
   tree = {
@@ -280,30 +288,56 @@ describe("the window", () => {
     expect(told).toEqual([true, false]);
   });
 
-  it("what runs is stopped before it is deleted, and stays when it cannot be", async () => {
+  it("names what goes and what runs before anything is deleted, and does what it said", async () => {
     const app = await show();
     await waitFor(() => expect(app.openId).toBe("root"));
-    let refuse = true;
-    let stopped: (receipt: unknown) => void = () => {};
-    host.call.mockImplementation((cmd: string, args: Record<string, unknown>) => {
-      if (cmd !== "stop" || args.preview === true) return Promise.resolve(answer(cmd, args));
-      if (refuse) return Promise.reject(new Error("The engine shuts down."));
-      return new Promise((yes) => {
-        stopped = yes;
-      });
-    });
-    app.overlay = { is: "delete", session: "root" };
+    app.menu = { row: "session", id: "root", from: "head", x: 0, y: 0 };
+    const menu = await screen.findByRole("menu");
+    await userEvent.click(within(menu).getByRole("menuitem", { name: /Delete/ }));
     const dialog = await screen.findByRole("dialog");
-    const button = within(dialog).getByRole("button", { name: "Delete" });
+    await waitFor(() => expect(dialog.textContent).toContain("2 sessions with 12 messages go for good"));
+    expect(dialog.textContent).toContain("7 run in it and are stopped first:");
+    expect(
+      within(dialog)
+        .getAllByRole("listitem")
+        .map((item) => item.textContent),
+    ).toEqual([...["run 0", "run 1", "run 2", "run 3", "run 4"], "and 2 more"]);
+    await expectAccessible(dialog);
+    // A single key deletes nothing: the focus begins on the way out.
+    expect(document.activeElement?.textContent).toContain("Cancel");
+    refuse = "The engine shuts down.";
+    const button = within(dialog).getByRole("button", { name: "Stop and delete" });
     await userEvent.click(button);
-    expect((await within(dialog).findByRole("alert")).textContent).toBe("The engine shuts down.");
-    refuse = false;
+    expect((await within(dialog).findByRole("alert")).textContent).toBe(refuse);
+    refuse = null;
     await userEvent.click(button);
-    await userEvent.click(button);
-    const real = () => calls("stop").filter((args) => args.preview !== true);
-    expect([real().at(-1), real().length, calls("delete")]).toMatchObject([{ what: "branch", id: "root" }, 2, []]);
-    stopped(answer("stop", { what: "branch" }));
-    await waitFor(() => expect(calls("delete")).toMatchObject([{ session: "root" }]));
+    await waitFor(() => expect(app.overlay).toBe(null));
+    const asked = calls("delete").filter((args) => args.preview !== true);
+    expect(asked.map(({ session, stop }) => [session, stop])).toEqual([
+      ["root", true],
+      ["root", true],
+    ]);
+    expect(new Set(asked.map(({ key }) => key)).size).toBe(1);
+    expect(app.live.sentence).toBe("Deleted Release: 2 sessions.");
+  });
+
+  it("asks before it stops what is archived, and keeps the receipt", async () => {
+    const app = await show();
+    await waitFor(() => expect(app.openId).toBe("root"));
+    app.overlay = { is: "archive", session: "a" };
+    const dialog = await screen.findByRole("dialog");
+    const button = await within(dialog).findByRole("button", { name: "Stop and archive" });
+    expect(dialog.textContent).toContain("1 runs in it and is stopped first:");
+    await expectAccessible(dialog);
+    await userEvent.keyboard("{Escape}");
+    await waitFor(() => expect(app.overlay).toBe(null));
+    expect(calls("archive")).toEqual([]);
+    expect(button.isConnected).toBe(false);
+    app.overlay = { is: "archive", session: "a" };
+    await userEvent.click(await screen.findByRole("button", { name: "Stop and archive" }));
+    await waitFor(() => expect(app.overlay).toBe(null));
+    expect(calls("archive")).toMatchObject([{ session: "a", stop: true }]);
+    expect([app.stops.lastIn("a")?.receipt.ended.length, app.archived]).toEqual([1, "a"]);
   });
 
   it("behind a dialog no key acts but Escape", async () => {
@@ -335,6 +369,7 @@ describe("the window", () => {
   });
 
   it("renames and deletes after a question, under one key each", async () => {
+    deletes = 0;
     const app = await show();
     app.overlay = { is: "rename", session: "a" };
     const title = await screen.findByRole<HTMLInputElement>("textbox", { name: "Title" });
@@ -345,9 +380,9 @@ describe("the window", () => {
     await waitFor(() => expect(calls("rename")).toMatchObject([{ session: "a", title: "Port it" }]));
     app.overlay = { is: "delete", session: "root" };
     const dialog = await screen.findByRole("dialog");
-    expect(dialog.textContent).toContain("those of 1 session below it go too");
+    await waitFor(() => expect(dialog.textContent).toContain("2 sessions with 12 messages go for good"));
     await userEvent.click(within(dialog).getByRole("button", { name: "Delete" }));
-    await waitFor(() => expect(calls("delete")).toMatchObject([{ session: "root" }]));
+    await waitFor(() => expect(calls("delete").at(-1)).toMatchObject({ session: "root", stop: false }));
     push({ frame: aFrame({ removed: ["root"] }) });
     await waitFor(() => expect([app.sessions.size, app.view]).toEqual([0, "new"]));
   });

@@ -58,6 +58,7 @@ export const SHEET: ReadonlyArray<{ where: string; bindings: readonly Binding[] 
       { keys: "*", does: "open siblings" },
       { keys: "Enter", does: "open the transcript" },
       { keys: "F2", does: "rename" },
+      { keys: "e", does: "archive, or bring back" },
       { keys: "Delete", does: "delete, after a question" },
     ],
   },

@@ -313,6 +313,11 @@ ended_at: number | null,
  */
 step: number, 
 /**
+ * Whether it was put into the archive, with all below it. What stands below an archived session is out of the way
+ * with it, and says so only when it was archived by itself.
+ */
+archived: boolean, 
+/**
  * What a steer would have to wait for: true while a turn runs and takes messages.
  */
 steerable: boolean, 
@@ -1089,15 +1094,81 @@ cwd: string,
  * One line for the status line: leftovers of a crash, no notification service; none when all is well.
  */
 status: string | null, };
+export type ArchiveArgs = { 
+/**
+ * The session; all below it goes with it.
+ */
+session: SessionId, 
+/**
+ * Into the archive, or out of it again; into it without one.
+ */
+archived?: boolean, 
+/**
+ * Stop what runs in it first; without, it is refused as `busy` when something does.
+ */
+stop?: boolean, 
+/**
+ * Client-minted.
+ */
+key: string, };
 export type DeleteArgs = { 
 /**
  * The session; all below it goes too.
  */
 session: SessionId, 
 /**
+ * Stop what runs in it first; without, it is refused as `busy` when something does.
+ */
+stop?: boolean, 
+/**
+ * Only tell what would go, and what would be stopped.
+ */
+preview?: boolean, 
+/**
  * Client-minted.
  */
 key: string, };
+export type Deleted = { 
+/**
+ * How many sessions went.
+ */
+sessions: number, 
+/**
+ * How many messages stood in them: those to a session, and the answers of its model.
+ */
+messages: number, 
+/**
+ * What was asked: `turn`, `branch`, `task` or `everything`.
+ */
+what: string, 
+/**
+ * The name of what was stopped, for people.
+ */
+label: string, 
+/**
+ * Who asked.
+ */
+by: Party | null, 
+/**
+ * What ended (or, in a preview, would end).
+ */
+ended: Array<ReceiptItem>, 
+/**
+ * What lives on below what was stopped.
+ */
+kept: Array<ReceiptItem>, 
+/**
+ * Every process that was seen, and whether it was seen gone.
+ */
+processes: Array<ReceiptProcess>, 
+/**
+ * What could not be proven, in words.
+ */
+unconfirmed: Array<string>, 
+/**
+ * How long it took, in milliseconds.
+ */
+ms: number, };
 export type RenameArgs = { 
 /**
  * The session.
@@ -1167,8 +1238,10 @@ export interface Commands {
   set_limits: { args: SetLimitsArgs; ok: Nothing };
   /** Version, folders, and what is to be known at the start. */
   about: { args: Nothing; ok: About };
+  /** Puts a session with all below it out of the way, or brings it back. */
+  archive: { args: ArchiveArgs; ok: Receipt };
   /** Deletes a session with all below it. */
-  delete: { args: DeleteArgs; ok: Nothing };
+  delete: { args: DeleteArgs; ok: Deleted };
   /** Gives a session another title. */
   rename: { args: RenameArgs; ok: Nothing };
   /** Brings the window to the front, at a session. */

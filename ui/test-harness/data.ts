@@ -49,6 +49,7 @@ export function session(
     started_at: started,
     ended_at: live ? null : started + (ran ?? age),
     step: 10,
+    archived: false,
     steerable: state === "running",
     tokens: { input: Math.round(k * 930), output: Math.round(k * 70), cached: 0, estimated: false, requests: 12 },
     cost: k === 0 ? null : k * 0.0033,

@@ -13,7 +13,7 @@ use crate::scope::Scope;
 use crate::task::{Cause, Mailbox, Tasks, lock};
 use crate::tool::Tool;
 use crate::transcript::Transcript;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -45,7 +45,16 @@ struct Shared {
     /// How long an agent without work stays after it was last used.
     rest: Duration,
     live: Mutex<HashMap<SessionId, Arc<Agent>>>,
+    /// Sessions that are being deleted: none of them becomes live. Looked at under the lock of `live`.
+    barred: Mutex<HashSet<SessionId>>,
     closing: AtomicBool,
+}
+
+/// Keeps sessions that are being deleted from becoming live, until it is dropped.
+#[must_use = "they may become live when this is dropped"]
+pub struct Bar {
+    agents: Agents,
+    sessions: HashSet<SessionId>,
 }
 
 /// A tool and how the model sees it, which is made once and read at every step.
@@ -175,6 +184,7 @@ impl Agents {
             pulse,
             rest,
             live,
+            barred: Mutex::default(),
             closing: AtomicBool::new(false),
         }))
     }
@@ -199,6 +209,7 @@ impl Agents {
         {
             // In one step with the look, so that it is not put away in between.
             let live = lock(&self.0.live);
+            self.0.check_barred(session)?;
             if let Some(agent) = live.get(session).filter(|agent| !agent.mail.is_closed()) {
                 *lock(&agent.used) = Instant::now();
                 return Ok(agent.clone());
@@ -239,6 +250,19 @@ impl Agents {
         let live = lock(&self.0.live);
         self.0.closing.store(true, Ordering::Release);
         drop(live);
+    }
+
+    /// Bars a session from becoming live, and from taking messages of a person or a parent. `busy` when it is barred
+    /// already.
+    pub fn bar(&self, session: &SessionId) -> Result<Bar> {
+        let mut bar = Bar { agents: self.clone(), sessions: HashSet::new() };
+        bar.add([session])?;
+        Ok(bar)
+    }
+
+    /// `busy` when a session is being deleted.
+    pub fn check_barred(&self, session: &SessionId) -> Result<()> {
+        self.0.check_barred(session)
     }
 
     async fn load(&self, session: &SessionId, role: Role) -> Result<driver::Prepared> {
@@ -293,6 +317,7 @@ impl Agents {
             let message = format!("Session {session} is at work already. Nothing was delivered.");
             return Err(Error::new(Code::Conflict, message));
         }
+        self.0.check_barred(&session)?;
         if self.0.closing.load(Ordering::Acquire) {
             return Err(Error::new(Code::ShuttingDown, "Coppice is closing. Nothing was started."));
         }
@@ -352,7 +377,46 @@ fn seed_of(events: &[Recorded]) -> Option<(SessionId, i64)> {
     })
 }
 
+impl Bar {
+    /// Bars more. `busy` when somebody else has barred one of them.
+    pub fn add<'a>(&mut self, sessions: impl IntoIterator<Item = &'a SessionId>) -> Result<()> {
+        // Who is being made live comes in before, and is found, or not at all.
+        let _live = lock(&self.agents.0.live);
+        let mut barred = lock(&self.agents.0.barred);
+        for session in sessions {
+            if self.sessions.contains(session) {
+                continue;
+            }
+            if !barred.insert(session.clone()) {
+                return Err(being_deleted());
+            }
+            self.sessions.insert(session.clone());
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        lock(&self.agents.0.barred).retain(|session| !self.sessions.contains(session));
+    }
+}
+
 impl Shared {
+    fn check_barred(&self, session: &SessionId) -> Result<()> {
+        if lock(&self.barred).contains(session) { Err(being_deleted()) } else { Ok(()) }
+    }
+
+    /// Takes an agent whose driver cannot begin out of the way.
+    fn drop_unborn(&self, agent: &Arc<Agent>) {
+        let mut live = lock(&self.live);
+        if live.get(&agent.owner.session).is_some_and(|current| Arc::ptr_eq(current, agent)) {
+            live.remove(&agent.owner.session);
+        }
+        drop(live);
+        self.tasks.detach(&agent.owner);
+    }
+
     /// Puts an agent away that nobody has used for a while, that owns no work and has read its mail. Answers whether it
     /// did; its driver ends then.
     fn put_away(&self, agent: &Arc<Agent>, inbox: &mut mpsc::UnboundedReceiver<Mail>) -> bool {
@@ -370,6 +434,10 @@ impl Shared {
         agent.scope.token().cancel();
         true
     }
+}
+
+fn being_deleted() -> Error {
+    Error::new(Code::Busy, "This session is being deleted. Nothing was done.")
 }
 
 /// Where and as what a session works.

@@ -131,6 +131,11 @@ impl Budgets {
         Ok(())
     }
 
+    /// Forgets a tree that is no more.
+    pub fn forget(&self, root: &SessionId) {
+        lock(&self.0.trees).remove(root);
+    }
+
     /// Reads what the log knows of a tree, once.
     async fn known(&self, root: &SessionId) -> Result<()> {
         if lock(&self.0.trees).contains_key(root) {

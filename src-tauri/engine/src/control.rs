@@ -152,6 +152,7 @@ impl Control {
             // A foreign child reads like no child.
             _ => return Err(unknown()),
         };
+        self.0.agents.check_barred(child)?;
         if message.from == Party::Parent && self.stopped_by_person(&record).await? {
             let message = "The person stopped this child, so only the person wakes it. Nothing was sent.";
             return Err(Error::new(Code::Refused, message));

@@ -16,7 +16,6 @@ use crate::process::{Ended, Processes};
 use crate::scope::Scope;
 use crate::subagent::Message;
 use crate::task::{Caller, Cause, Tasks, lock};
-use crate::text::plain;
 use crate::tool::files::FileMemory;
 use crate::view::{Row, Sent, SessionView, TaskView, Tokens};
 use futures::future::join_all;
@@ -38,11 +37,13 @@ mod open;
 mod sent;
 mod shown;
 mod stop;
+mod upkeep;
 
 use follow::Deleted;
 pub use follow::{FRAME, Follow};
 use lock::FolderLock;
 use stop::below;
+pub use upkeep::Deletion;
 
 /// The runtime of one data folder. Clones share it.
 #[derive(Clone)]
@@ -68,6 +69,8 @@ struct Inner {
     /// One lock for each command key in flight, so that the same key twice does it once.
     keys: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
     deleted: Mutex<Deleted>,
+    /// The answers of the last deletions, by key, with the names that are not kept on disk.
+    told: Mutex<HashMap<String, Deletion>>,
     closing: AtomicBool,
     lock: Mutex<Option<FolderLock>>,
 }
@@ -421,54 +424,6 @@ impl Engine {
             }
         });
         Ok(join_all(views).await)
-    }
-
-    /// Deletes a session with all below it. `busy` when one of them is at work.
-    pub async fn delete(&self, session: &SessionId, key: &str) -> Result<()> {
-        self.once(key, format!("delete {session}"), async {
-            let plan = self.preview(&Target::Branch(session.clone())).await?;
-            if !plan.ended.is_empty() {
-                let message =
-                    format!("{} of this branch run. Stop the branch first. Nothing was deleted.", plan.ended.len());
-                return Err(Error::new(Code::Busy, message));
-            }
-            let sessions = self.0.log.sessions(None).await?;
-            let gone: Vec<SessionId> = below(&sessions, session).into_iter().collect();
-            for session in &gone {
-                self.0.memory.forget(session);
-                if let Some(agent) = self.0.agents.get(session) {
-                    self.0.agents.dispose(&agent, Cause::OwnerEnded).await;
-                }
-            }
-            let ended = self.0.processes.end_all(&gone, self.0.config.limits.stop_grace()).await;
-            if ended.left() > 0 {
-                let message = format!("{} processes of this branch do not end. Nothing was deleted.", ended.left());
-                return Err(Error::new(Code::Busy, message));
-            }
-            self.0.log.delete(gone.clone()).await?;
-            {
-                let mut deleted = lock(&self.0.deleted);
-                // Not before the lock is got: whoever was not told yet stands at this position at most.
-                let seq = *self.0.log.watch().borrow();
-                deleted.add(seq, gone);
-            }
-            self.0.pulse.send_modify(|beat| *beat += 1);
-            Ok(())
-        })
-        .await
-    }
-
-    /// Gives a session another title.
-    pub async fn rename(&self, session: &SessionId, title: String, key: &str) -> Result<()> {
-        let of = format!("rename {session} {}", fingerprint(&title));
-        self.once(key, of, async {
-            let title = plain(&title, 200);
-            if title.is_empty() {
-                return Err(Error::new(Code::BadRequest, "The title is empty. The old one stands."));
-            }
-            self.0.log.append(session, vec![Event::Renamed { title }]).await.map(drop)
-        })
-        .await
     }
 
     /// Stops everything within the deadline, writes everything, closes the store and frees the lock. Afterwards every

@@ -529,6 +529,11 @@ pub enum Event {
         /// The new title.
         title: String,
     },
+    /// The session was put into the archive with all below it, or taken out again. A turn that begins takes it out too.
+    Archived {
+        /// Whether it is in the archive from here on.
+        archived: bool,
+    },
     /// An event that this build does not know.
     #[serde(skip)]
     Unknown {
@@ -567,6 +572,7 @@ impl Event {
             Self::TaskLearned { .. } => "task_learned",
             Self::Stopped { .. } => "stopped",
             Self::Renamed { .. } => "renamed",
+            Self::Archived { .. } => "archived",
             Self::Unknown { kind, .. } => kind,
         }
     }

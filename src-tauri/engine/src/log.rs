@@ -93,6 +93,15 @@ pub struct OwedNotice {
     pub task: TaskView,
 }
 
+/// What was removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gone {
+    /// The sessions.
+    pub sessions: Vec<SessionId>,
+    /// The tasks that they owned.
+    pub tasks: Vec<TaskId>,
+}
+
 /// A session that was at work when the process ended.
 #[derive(Clone, Debug)]
 pub struct Unfinished {
@@ -229,8 +238,8 @@ impl Log {
         .await
     }
 
-    /// Removes these sessions and everything of them. A late write to one is refused.
-    pub async fn delete(&self, sessions: Vec<SessionId>) -> Result<()> {
+    /// Removes these sessions, all below them and everything of them, in one transaction. A late write to one is refused.
+    pub async fn delete(&self, sessions: Vec<SessionId>) -> Result<Gone> {
         self.submit(move |writing| append::delete(writing, &sessions)).await
     }
 
@@ -314,6 +323,17 @@ impl Log {
     pub async fn tasks(&self, owner: Option<&SessionId>) -> Result<Vec<TaskView>> {
         let owner = owner.cloned();
         self.ask(move |sql| read::tasks(sql, owner.as_ref())).await
+    }
+
+    /// Those of these tasks that are not in the store.
+    pub async fn missing_tasks(&self, tasks: Vec<TaskId>) -> Result<Vec<TaskId>> {
+        self.ask(move |sql| read::missing_tasks(sql, tasks)).await
+    }
+
+    /// How many messages stand in a session and all below it: those to it, and the answers of its model.
+    pub async fn messages(&self, session: &SessionId) -> Result<u32> {
+        let session = session.clone();
+        self.ask(move |sql| read::messages(sql, &session)).await
     }
 
     /// All tasks that have not ended, oldest first.

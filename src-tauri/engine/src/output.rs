@@ -5,6 +5,7 @@
 //! the output, and no file is open once a log is finished.
 
 use crate::error::{Code, Error, Result};
+use crate::id::TaskId;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -15,6 +16,60 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Clone)]
 pub struct OutputLog {
     inner: Arc<Inner>,
+}
+
+/// The folder of all output logs: one folder for each task, by its id.
+#[derive(Clone, Debug)]
+pub struct Outputs(PathBuf);
+
+impl Outputs {
+    /// Logs that stand in this folder, which need not exist.
+    pub fn new(folder: PathBuf) -> Self {
+        Self(folder)
+    }
+
+    /// Where the log of a task stands, if it has one.
+    pub fn dir(&self, task: &TaskId) -> PathBuf {
+        self.0.join(task.as_str())
+    }
+
+    /// The tasks that a log stands here for. What is named otherwise is not ours.
+    pub fn found(&self) -> Result<Vec<TaskId>> {
+        let unreadable = |error| fault("The outputs cannot be listed", &self.0, error);
+        let entries = match fs::read_dir(&self.0) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(unreadable)?,
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(unreadable)?;
+            let name = entry.file_name().into_string().ok().filter(|name| is_task(name));
+            if let Some(name) = name
+                && entry.file_type().map_err(unreadable)?.is_dir()
+            {
+                found.push(TaskId(name));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Removes the logs of these tasks. What cannot be removed is told; the others go all the same.
+    pub fn remove(&self, tasks: &[TaskId]) {
+        for task in tasks {
+            match fs::remove_dir_all(self.dir(task)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    tracing::warn!(%task, %error, "the output of a task that is no more could not be removed");
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Whether a name is a task's: its kind and its number.
+fn is_task(name: &str) -> bool {
+    name.rsplit_once('-')
+        .is_some_and(|(kind, n)| !kind.is_empty() && !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// A part of an output log.

@@ -10,7 +10,7 @@ use crate::error::{Code, Error, Result};
 use crate::event::{Event, Party, TaskStatus};
 use crate::id::{AgentId, CallId, Owner, SessionId, TaskId};
 use crate::log::{Log, TaskDraft};
-use crate::output::OutputLog;
+use crate::output::{OutputLog, Outputs};
 use crate::scope::Scope;
 use crate::text::cut;
 use crate::view::TaskView;
@@ -38,7 +38,7 @@ pub struct Tasks(Arc<Inner>);
 struct Inner {
     log: Log,
     limits: Limits,
-    outputs: PathBuf,
+    outputs: Outputs,
     state: Mutex<State>,
     /// Beats when a started task is known.
     begun: watch::Sender<u64>,
@@ -195,7 +195,7 @@ pub struct Reading {
 
 impl Tasks {
     /// The tasks of the store `log`; output logs stand in `outputs`.
-    pub fn new(log: Log, limits: Limits, outputs: PathBuf) -> Self {
+    pub fn new(log: Log, limits: Limits, outputs: Outputs) -> Self {
         let begun = watch::channel(0).0;
         Self(Arc::new(Inner { log, limits, outputs, state: Mutex::default(), begun }))
     }
@@ -207,7 +207,7 @@ impl Tasks {
     }
 
     /// Takes back what [`Tasks::attach`] gave, from an agent that owns no task.
-    fn detach(&self, owner: &Owner) {
+    pub fn detach(&self, owner: &Owner) {
         self.state().owners.remove(&owner.agent);
     }
 
@@ -260,7 +260,7 @@ impl Tasks {
         spec.numbered.cancel();
         let (id, _) = started.await?;
         let cancel = CancellationToken::new();
-        let output_dir = self.0.outputs.join(id.as_str());
+        let output_dir = self.0.outputs.dir(&id);
         let job = starter(Start { id: id.clone(), cancel: cancel.clone(), output_dir });
         let live = Arc::new(Live {
             id: id.clone(),
@@ -501,8 +501,24 @@ impl Tasks {
         if let Some(live) = self.state().live.get(id) {
             return Ok(live.output.get().cloned());
         }
-        let dir = self.0.outputs.join(id.as_str());
+        let dir = self.0.outputs.dir(id);
         if dir.is_dir() { OutputLog::open(&dir).map(Some) } else { Ok(None) }
+    }
+
+    /// Removes the output logs of tasks that are no more.
+    pub async fn remove_outputs(&self, tasks: Vec<TaskId>) {
+        let outputs = self.0.outputs.clone();
+        Scope::blocking(move || outputs.remove(&tasks)).await;
+    }
+
+    /// Removes the output logs that no task in the store has: of sessions that were deleted when the process ended
+    /// before their outputs were gone. A task is in the store before it has an output, so none is taken that lives.
+    pub async fn remove_orphans(&self) -> Result<()> {
+        let outputs = self.0.outputs.clone();
+        let found = Scope::blocking(move || outputs.found()).await?;
+        let orphans = self.0.log.missing_tasks(found).await?;
+        self.remove_outputs(orphans).await;
+        Ok(())
     }
 
     /// Why a live task was told to end; none while it was not.

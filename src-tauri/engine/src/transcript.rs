@@ -127,6 +127,7 @@ impl Transcript {
             | Event::TaskStopping { .. }
             | Event::TaskLearned { .. }
             | Event::Stopped { .. }
+            | Event::Archived { .. }
             | Event::Unknown { .. } => {}
         }
     }

@@ -118,6 +118,9 @@ pub struct SessionView {
     pub ended_at: Option<i64>,
     /// The step that it is at, or was last at; 0 before the first.
     pub step: u32,
+    /// Whether it was put into the archive, with all below it. What stands below an archived session is out of the way
+    /// with it, and says so only when it was archived by itself.
+    pub archived: bool,
     /// What a steer would have to wait for: true while a turn runs and takes messages.
     pub steerable: bool,
     /// Its own tokens.

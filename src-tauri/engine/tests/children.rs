@@ -276,7 +276,7 @@ async fn what_the_person_stopped_or_deleted_stays_so_after_a_restart_whatever_it
         lab.open_gate(name);
     }
     lab.rest(&root).await;
-    lab.engine.delete(&ids[3], &key()).await.unwrap();
+    lab.engine.delete(&ids[3], false, &key()).await.unwrap();
     lab.restart().await;
     let send = |child: &SessionId| call("send_message", json!({ "child_id": child, "message": "go on" }));
     lab.script("root", vec![ids.iter().map(send).collect(), vec![say("sent")]]);

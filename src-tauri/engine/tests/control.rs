@@ -174,7 +174,7 @@ async fn deleting_a_branch_ends_what_its_commands_have_left() {
     let lab = Lab::new().await;
     let nap = nap(11);
     let (root, _) = left_by_a_child(&lab, &nap).await;
-    within(lab.engine.delete(&root, &key())).await.unwrap();
+    within(lab.engine.delete(&root, false, &key())).await.unwrap();
     assert_eq!(running(&format!("sleep {nap}")), Vec::<u32>::new());
 }
 

@@ -25,3 +25,4 @@ mod rows;
 mod search;
 mod store;
 mod taken;
+mod upkeep;

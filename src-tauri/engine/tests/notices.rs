@@ -151,7 +151,7 @@ async fn the_end_of_what_a_closed_session_started_is_never_told_to_another() {
     let second = lab.prompted("something else").await;
     lab.rest(&second).await;
     assert_eq!((told(&lab.events(&second).await), told(&lab.events(&first).await)), (vec![], vec![]));
-    lab.engine.delete(&first, &key()).await.unwrap();
+    lab.engine.delete(&first, false, &key()).await.unwrap();
     lab.engine.prompt(&second, "and now?".into(), &key()).await.unwrap();
     lab.rest(&second).await;
     let read = format!("{:?}", lab.requests(&second).pop().unwrap().messages);

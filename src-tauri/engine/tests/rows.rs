@@ -152,6 +152,7 @@ fn samples() -> Vec<Event> {
         ended(TurnEnd::Stopped, Some("stopped by you")),
         Event::Stopped { receipt },
         Event::Renamed { title: "n".to_owned() },
+        Event::Archived { archived: true },
         Event::Warned { limit: "tokens".to_owned(), used: 80, most: 100, step: 2, text: "wrap up".to_owned() },
         Event::Seeded { from: "p".into(), upto: 9, turns: 2 },
         Event::Limited { limits: TreeLimits { tokens: Some(100), ..TreeLimits::default() } },
@@ -181,6 +182,7 @@ fn is_in_samples(event: &Event) -> bool {
         | Event::TaskLearned { .. }
         | Event::Stopped { .. }
         | Event::Renamed { .. }
+        | Event::Archived { .. }
         | Event::Warned { .. }
         | Event::Limited { .. }
         | Event::Seeded { .. }

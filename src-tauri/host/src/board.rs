@@ -128,6 +128,7 @@ pub(crate) mod tests {
             started_at: None,
             ended_at: None,
             step: 0,
+            archived: false,
             steerable: false,
             tokens: Tokens::default(),
             cost: None,

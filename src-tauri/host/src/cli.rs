@@ -1,6 +1,7 @@
 //! The terminal: what `coppice` understands, and how it ends.
 
 mod doctor;
+mod keep;
 mod limits;
 mod live;
 mod out;
@@ -86,6 +87,9 @@ enum What {
     Tree {
         /// Only this session and what is below it
         session: Option<String>,
+        /// What is in the archive too
+        #[arg(long)]
+        archived: bool,
         /// As JSON
         #[arg(long)]
         json: bool,
@@ -128,6 +132,41 @@ enum What {
         /// tokens, wall_clock_s, depth, live_children, children or step_limit, and its size; 0 means none
         #[arg(value_name = "NAME=NUMBER", value_parser = Limit::parse)]
         limits: Vec<Limit>,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Gives a session another title
+    Rename {
+        /// The session
+        session: String,
+        /// Its new title
+        title: String,
+    },
+    /// Puts a session and all below it out of the way; it can be read and resumed as before
+    Archive {
+        /// The session
+        session: String,
+        /// Bring it back instead
+        #[arg(long, conflicts_with = "stop")]
+        undo: bool,
+        /// Stop what runs in it first
+        #[arg(long)]
+        stop: bool,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Deletes a session and all below it, for good; files that were written stay
+    Delete {
+        /// The session
+        session: String,
+        /// Stop what runs in it first
+        #[arg(long)]
+        stop: bool,
+        /// Only tell what would go
+        #[arg(long)]
+        preview: bool,
         /// As JSON
         #[arg(long)]
         json: bool,
@@ -356,7 +395,9 @@ impl Terminal {
         let done = match self.what {
             What::Run(args) => run::run(&client, ours.as_ref(), args, &mut out).await,
             What::Send { session, text } => run::send(&client, ours.as_ref(), &session, text, &mut out).await,
-            What::Tree { session, json } => show::tree(&client, session.as_deref(), json, &mut out).await,
+            What::Tree { session, archived, json } => {
+                show::tree(&client, session.as_deref(), archived, json, &mut out).await
+            }
             What::Show { session, json } => show::show(&client, &session, json, &mut out).await,
             What::Stop { what, id, reason, preview, json } => {
                 let args = serde_json::json!({
@@ -366,6 +407,17 @@ impl Terminal {
             }
             What::Limits { session, limits, json } => {
                 limits::limits(&client, session.as_deref(), &limits, json, &mut out).await
+            }
+            What::Rename { session, title } => keep::rename(&client, &session, &title, &mut out).await,
+            What::Archive { session, undo, stop, json } => {
+                let args =
+                    serde_json::json!({ "session": session, "archived": !undo, "stop": stop, "key": fresh_key() });
+                keep::archive(&client, args, json, &mut out).await
+            }
+            What::Delete { session, stop, preview, json } => {
+                let args =
+                    serde_json::json!({ "session": session, "stop": stop, "preview": preview, "key": fresh_key() });
+                keep::delete(&client, args, preview, json, &mut out).await
             }
             What::Export { session } => show::export(&client, &session, &mut out).await,
             What::Rpc | What::Doctor => Ok(0),

@@ -75,7 +75,8 @@ commands! {
     "The limits in force, and how far they are used." limits(LimitsArgs) -> LimitsView;
     "Gives a tree limits of its own." set_limits(SetLimitsArgs) -> Nothing;
     "Version, folders, and what is to be known at the start." about(Nothing) -> About;
-    "Deletes a session with all below it." delete(DeleteArgs) -> Nothing;
+    "Puts a session with all below it out of the way, or brings it back." archive(ArchiveArgs) -> Receipt;
+    "Deletes a session with all below it." delete(DeleteArgs) -> Deleted;
     "Gives a session another title." rename(RenameArgs) -> Nothing;
     "Brings the window to the front, at a session." raise(RaiseArgs) -> Nothing;
     "Stops everything in order; then the process ends." shutdown(ShutdownArgs) -> Receipt;
@@ -196,7 +197,9 @@ pub fn types_text() -> String {
         LimitsView,
         SetLimitsArgs,
         About,
+        ArchiveArgs,
         DeleteArgs,
+        Deleted,
         RenameArgs,
         RaiseArgs,
         ShutdownArgs,

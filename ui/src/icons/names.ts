@@ -17,6 +17,7 @@ export type IconName =
   | "join"
   | "key"
   | "keys"
+  | "more"
   | "panel"
   | "pencil"
   | "plug"

@@ -1,6 +1,7 @@
 import { SvelteMap } from "svelte/reactivity";
 import { STATE_WORDS } from "../format";
-import { call, HostError, quit, watch } from "../host";
+import { call, HostError, mintKey, quit, watch } from "../host";
+import { titleOf } from "../tree/words";
 import type { About, Frame, LimitsView, ModelView, Push, Receipt, SessionId, SessionView, TaskView } from "../wire";
 import { Branches, lives, NOTHING, type Sum, settled, taskLives } from "./branch.svelte";
 import { Clock } from "./clock.svelte";
@@ -43,6 +44,9 @@ export class AppState {
   overlay = $state.raw<Overlay | null>(null);
   /** The context menu of a row of the tree. */
   menu = $state.raw<Menu | null>(null);
+
+  /** What was archived last, while it can be undone at a press. */
+  archived = $state.raw<SessionId | null>(null);
 
   #view = $state<View>("session");
   #drafts = new SvelteMap<SessionId, string>();
@@ -237,8 +241,7 @@ export class AppState {
     });
     this.#changed();
     const last = this.#awaited ?? recall<SessionId | null>("open", null);
-    const roots = this.branches.roots();
-    const first = last !== null && this.sessions.has(last) ? last : roots.at(-1);
+    const first = last !== null && this.sessions.has(last) ? last : this.branches.newest();
     if (this.openId !== null) return;
     if (first !== undefined) await this.open(first);
     else if (this.ready) this.view = "new";
@@ -252,6 +255,7 @@ export class AppState {
     this.#view = "session";
     if (id === this.openId && shown) return this.#look();
     const from = this.openId;
+    if (from !== id) this.archived = null;
     if (from !== null && from !== id) {
       this.#look();
       this.#left.set(from, Date.now());
@@ -321,6 +325,32 @@ export class AppState {
     });
   }
 
+  /** Puts a branch out of the way, or brings it back. Asks first where something runs in it. */
+  async archive(id: SessionId, archived: boolean): Promise<void> {
+    await this.#try(async () => {
+      if (archived && this.runningIn(id) > 0) {
+        this.overlay = { is: "archive", session: id };
+        return;
+      }
+      try {
+        await call("archive", { session: id, archived, key: mintKey() });
+      } catch (error) {
+        if (!(error instanceof HostError) || error.code !== "busy") throw error;
+        // Something began in this very moment.
+        this.overlay = { is: "archive", session: id };
+        return;
+      }
+      this.noteArchived(id, archived);
+    });
+  }
+
+  /** Tells that a branch was put away or brought back. */
+  noteArchived(id: SessionId, archived: boolean): void {
+    this.archived = archived ? id : null;
+    const view = this.sessions.get(id);
+    this.live.say(`${archived ? "Archived" : "Brought back"} ${view === undefined ? "it" : titleOf(view)}.`);
+  }
+
   /** Quits where nothing runs, else asks what becomes of it. */
   async quit(): Promise<void> {
     await this.#try(async () => await quit("ask"));
@@ -338,6 +368,7 @@ export class AppState {
     const old = this.sessions.get(view.id);
     this.branches.put(view);
     if (lives(view.state)) this.clock.sign(view.id);
+    if (view.id === this.archived && !view.archived) this.archived = null;
     if (old === undefined) {
       if (view.id === this.openId) this.tree.reveal(view.id);
       return;
@@ -355,6 +386,7 @@ export class AppState {
     const gone = [id, ...this.branches.below(id).map((view) => view.id)];
     const parent = this.sessions.get(id)?.parent ?? null;
     this.branches.remove(id);
+    if (this.archived !== null && gone.includes(this.archived)) this.archived = null;
     for (const each of gone) {
       forgetPlace(each);
       this.tree.forget(each);
@@ -367,7 +399,7 @@ export class AppState {
     this.openId = null;
     this.store = null;
     this.stops.aim(null);
-    const next = parent ?? this.branches.roots().at(-1);
+    const next = parent ?? this.branches.newest();
     if (next !== undefined) void this.open(next);
     else this.view = "new";
   }
@@ -456,8 +488,8 @@ export class AppState {
   }
 }
 
-/** A context menu: of which row, and where. */
-export type Menu = { row: "session" | "command"; id: string; x: number; y: number };
+/** A context menu: of which session or command, opened from where, and at which place. */
+export type Menu = { row: "session" | "command"; id: string; from: "tree" | "head"; x: number; y: number };
 
 const UNSTORED =
   "Your draft is kept only while this window is open: the page's storage is full or off. Send it or copy it elsewhere.";
@@ -470,6 +502,7 @@ export type Overlay =
   | { is: "jump"; query: string }
   | { is: "keys" }
   | { is: "rename"; session: SessionId }
+  | { is: "archive"; session: SessionId }
   | { is: "delete"; session: SessionId }
   | { is: "stop"; target: Target; preview: Receipt }
   | { is: "tree" }

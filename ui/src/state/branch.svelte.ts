@@ -37,6 +37,7 @@ export class Branches {
   shape = $state(0);
 
   #changed = false;
+  #gone = new Set<SessionId>();
   #children = new Map<SessionId | null, SessionId[]>();
   #commands = new Map<SessionId, TaskId[]>();
 
@@ -69,6 +70,16 @@ export class Branches {
     return above;
   }
 
+  /** Whether a session is in the archive, by itself or with one above it. */
+  isAway(id: SessionId): boolean {
+    return this.sessions.get(id)?.archived === true || this.lineage(id).some((above) => above.archived);
+  }
+
+  /** The newest root that is not in the archive. */
+  newest(): SessionId | undefined {
+    return this.roots().findLast((id) => this.sessions.get(id)?.archived === false);
+  }
+
   /** Everything below a session, depth first, in the order of the tree. */
   below(id: SessionId): SessionView[] {
     const all: SessionView[] = [];
@@ -87,7 +98,7 @@ export class Branches {
 
   put(view: SessionView): void {
     const old = this.sessions.get(view.id);
-    if (old !== undefined && old.last_n > view.last_n) return;
+    if (this.#gone.has(view.id) || (old !== undefined && old.last_n > view.last_n)) return;
     this.sessions.set(view.id, view);
     if (old === undefined) {
       this.#insert(this.#children, view.parent, view.id, (id) => this.sessions.get(id)?.created_at ?? 0);
@@ -100,11 +111,13 @@ export class Branches {
     add(grown, ownSum(view), 1);
     if (old !== undefined) add(grown, ownSum(old), -1);
     this.#grow(view.id, grown);
-    if (old === undefined || old.state !== view.state || old.live_below !== view.live_below) this.#changed = true;
+    const moved = old?.state !== view.state || old.live_below !== view.live_below || old.archived !== view.archived;
+    if (moved) this.#changed = true;
   }
 
   putTask(view: TaskView): void {
     const old = this.tasks.get(view.id);
+    if (this.#gone.has(view.owner)) return;
     if (old !== undefined && !taskLives(old.status) && taskLives(view.status)) return;
     this.tasks.set(view.id, view);
     // A task that activates a child shows as that child.
@@ -114,7 +127,9 @@ export class Branches {
     if (old === undefined || old.status !== view.status) this.#changed = true;
   }
 
+  /** Takes a session out with all below it, for good: what was read of it before does not bring it back. */
   remove(id: SessionId): void {
+    this.#gone.add(id);
     const view = this.sessions.get(id);
     if (view === undefined) return;
     for (const child of [...this.childrenOf(id)]) this.remove(child);

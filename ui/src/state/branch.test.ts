@@ -8,6 +8,17 @@ const used = (input: number, cost: number | null) => ({
 });
 
 describe("branches", () => {
+  it("what was removed does not come back with what was read before", () => {
+    const branches = new Branches();
+    branches.put(aSession("root"));
+    branches.put(aSession("child", { parent: "root" }));
+    branches.remove("root");
+    branches.put(aSession("root", { last_n: 9 }));
+    branches.put(aSession("child", { parent: "root", last_n: 9 }));
+    branches.putTask(aTask("t", "child"));
+    expect([branches.sessions.size, branches.tasks.size, branches.roots()]).toEqual([0, 0, []]);
+  });
+
   it("sums are those of the sessions, in whatever order these come and change", () => {
     const branches = new Branches();
     branches.put(aSession("grandchild", { parent: "child", root: "root", depth: 2, ...used(100, null) }));

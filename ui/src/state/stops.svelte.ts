@@ -109,7 +109,7 @@ export class Stops {
       // The preview runs beside the stop and only counts what is to go, so a stop never waits for it.
       void this.#expect(stop);
       const receipt = await call("stop", { ...target, ...(reason === undefined ? {} : { reason }), key: mintKey() });
-      this.receipts = [{ target, receipt, at: Date.now() }, ...this.receipts].slice(0, MOST_RECEIPTS);
+      this.keep(target, receipt);
       this.#say(saidOf(receipt));
       return receipt;
     } catch (error) {
@@ -120,6 +120,11 @@ export class Stops {
       this.underWay = this.underWay.filter((each) => each.target !== target);
       this.changed();
     }
+  }
+
+  /** Keeps the receipt of a stop at hand. */
+  keep(target: Target, receipt: Receipt): void {
+    this.receipts = [{ target, receipt, at: Date.now() }, ...this.receipts].slice(0, MOST_RECEIPTS);
   }
 
   async #expect(stop: UnderWay): Promise<void> {

@@ -1,6 +1,6 @@
 import { untrack } from "svelte";
 import { SvelteMap, SvelteSet } from "svelte/reactivity";
-import { buildRows, type TreeRow } from "../tree/rows";
+import { archiveKey, buildRows, type TreeRow } from "../tree/rows";
 import type { SessionId, SessionView, TaskView } from "../wire";
 import type { Branches } from "./branch.svelte";
 import { recall, remember } from "./memory";
@@ -51,7 +51,9 @@ export class TreeState {
     if (view === undefined) return;
     this.#touched.add(view.root);
     this.#app.branches.shape += 1;
-    for (const above of this.#app.branches.lineage(id)) if (!this.isExpanded(above.id)) this.expand(above.id, true);
+    const lineage = this.#app.branches.lineage(id);
+    for (const above of lineage) if (!this.isExpanded(above.id)) this.expand(above.id, true);
+    for (const each of [...lineage, view]) if (each.archived) this.unfold(archiveKey(each.parent), true);
     this.focusKey = `s:${id}`;
   }
 

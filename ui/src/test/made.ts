@@ -24,6 +24,7 @@ export function made(change: Partial<SessionView> = {}): SessionView {
     started_at: null,
     ended_at: null,
     step: 3,
+    archived: false,
     steerable: false,
     tokens: { input: 0, output: 0, cached: 0, estimated: false, requests: 0 },
     cost: null,

@@ -24,6 +24,7 @@ export function aSession(id: SessionId, change: Partial<SessionView> = {}): Sess
     started_at: null,
     ended_at: null,
     step: 0,
+    archived: false,
     steerable: false,
     tokens: { input: 0, output: 0, cached: 0, estimated: false, requests: 0 },
     cost: null,

@@ -207,6 +207,40 @@ describe("the tree", () => {
     expect(app.openId).toBe(null);
   });
 
+  it("a branch leaves for the archive at a key, the focus stays in the tree, and it comes back", async () => {
+    show();
+    await rows();
+    const user = userEvent.setup();
+    screen.getAllByRole("treeitem")[4]?.focus();
+    await user.keyboard("e");
+    const asked = () =>
+      host.call.mock.calls
+        .filter(([cmd]) => cmd === "archive")
+        .map(([, { session, archived, stop }]) => [session, archived, stop]);
+    await waitFor(() => expect(asked()).toEqual([["b", true, undefined]]));
+    const b = app.sessions.get("b");
+    if (b !== undefined) app.apply(aFrame({ sessions: [{ ...b, archived: true, last_n: 2 }] }));
+    await waitFor(() => expect(focused()).toBe("x:s:root"));
+    expect(document.activeElement?.textContent).toContain("1 archived");
+    expect(screen.getByText("Archived Build it.")).toBeTruthy();
+    expect(app.live.sentence).toBe("Archived Build it.");
+    await expectAccessible();
+    await user.keyboard("l");
+    await waitFor(() => expect(app.tree.rows.map((row) => row.key)).toContain("s:b"));
+    await user.click(screen.getByRole("button", { name: "Undo" }));
+    await waitFor(() => expect(asked().at(-1)).toEqual(["b", false, undefined]));
+    expect(screen.queryByRole("button", { name: "Undo" })).toBe(null);
+  });
+
+  it("what runs is not archived at a key: it is asked first", async () => {
+    show();
+    await rows();
+    screen.getAllByRole("treeitem")[2]?.focus();
+    await userEvent.keyboard("e");
+    expect(app.overlay).toEqual({ is: "archive", session: "a" });
+    expect(host.call.mock.calls.filter(([cmd]) => cmd === "archive")).toEqual([]);
+  });
+
   it("stays small in the page however many rows there are", async () => {
     show();
     const many = Array.from({ length: 5_000 }, (_, index) => aSession(`m${index}`, { created_at: 10 + index }));

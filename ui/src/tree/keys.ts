@@ -2,7 +2,9 @@
 
 import type { TreeRow } from "./rows";
 
-export type Told = { is: "focus"; index: number } | { is: "open" | "close" | "openAll" | "act" | "rename" | "delete" };
+export type Told =
+  | { is: "focus"; index: number }
+  | { is: "open" | "close" | "openAll" | "act" | "rename" | "archive" | "delete" };
 
 type Key = Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey">;
 
@@ -45,6 +47,8 @@ export function treeKey(
       return { is: "openAll" };
     case "F2":
       return { is: "rename" };
+    case "Archive":
+      return { is: "archive" };
     case "Delete":
       return { is: "delete" };
   }
@@ -66,6 +70,7 @@ const LETTERS: Readonly<Record<string, string>> = {
   h: "ArrowLeft",
   g: "Home",
   G: "End",
+  e: "Archive",
 };
 
 function focus(rows: readonly TreeRow[], index: number): Told | null {

@@ -69,4 +69,27 @@ describe("the rows of the tree", () => {
     expect(open.map((row) => row.key)).toEqual(["s:root", "f:s:root", ...done.map((view) => `s:${view.id}`), "s:live"]);
     expect(buildRows(tree(aSession("root"), ...done.slice(0, 7)), all)).toHaveLength(8);
   });
+
+  it("what is in the archive folds behind all its siblings, at the top as below", () => {
+    const branches = tree(
+      aSession("old", { created_at: 1, archived: true }),
+      aSession("root", { created_at: 2, live_below: 1 }),
+      aSession("a", { parent: "root", created_at: 3, state: "completed", archived: true }),
+      aSession("b", { parent: "root", created_at: 4, state: "running" }),
+      aSession("new", { created_at: 5 }),
+    );
+    expect(draw(buildRows(branches, all))).toEqual([
+      "s:root 1/3",
+      "=|s:b 1/2",
+      "-.x:s:root 2/2",
+      "s:new 2/3",
+      "x: 3/3",
+    ]);
+    const open = buildRows(branches, { ...all, unfolded: () => true });
+    expect(open.map((row) => row.key)).toEqual(["s:root", "s:b", "x:s:root", "s:a", "s:new", "x:", "s:old"]);
+    expect(open.flatMap((row) => (row.is === "fold" ? [[row.of, row.count]] : []))).toEqual([
+      ["archived", 1],
+      ["archived", 1],
+    ]);
+  });
 });

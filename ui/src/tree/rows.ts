@@ -6,6 +6,9 @@ import type { SessionId, SessionView, TaskId, TaskView } from "../wire";
 /** A piece of rail: nothing, a hairline, or the green of what lives. */
 export type Rail = "none" | "still" | "live";
 
+/** What stands behind a fold: siblings that have settled, or those in the archive. */
+export type Folded = "settled" | "archived";
+
 type Place = {
   key: string;
   /** The row of the parent; none for a root. */
@@ -28,7 +31,7 @@ export type TreeRow = Place &
   (
     | { is: "session"; id: SessionId; parted: boolean; expanded: boolean; stem: Rail }
     | { is: "command"; id: TaskId }
-    | { is: "fold"; count: number; expanded: boolean }
+    | { is: "fold"; of: Folded; count: number; expanded: boolean }
   );
 
 export type Choices = {
@@ -45,7 +48,7 @@ export const MOST_SETTLED = 7;
 type Child =
   | { is: "session"; at: number; view: SessionView }
   | { is: "command"; at: number; task: TaskView }
-  | { is: "fold"; at: number; key: string; count: number; expanded: boolean };
+  | { is: "fold"; of: Folded; at: number; key: string; count: number; expanded: boolean };
 
 export function branchLives(view: SessionView): boolean {
   return lives(view.state) || view.live_below > 0;
@@ -54,7 +57,7 @@ export function branchLives(view: SessionView): boolean {
 export function buildRows(branches: Branches, choices: Choices): TreeRow[] {
   const rows: TreeRow[] = [];
   const lay = (owner: SessionId | null, parent: string | null, depth: number, rails: Rail[]) => {
-    const children = folded(childrenOf(branches, owner, choices), parent, choices);
+    const children = archiveLast(childrenOf(branches, owner, choices), parent, choices);
     const lastLive = children.findLastIndex(childLives);
     for (const [index, child] of children.entries()) {
       const live = childLives(child);
@@ -73,7 +76,8 @@ export function buildRows(branches: Branches, choices: Choices): TreeRow[] {
       if (child.is === "command") {
         rows.push({ ...place, is: "command", key: `t:${child.task.id}`, id: child.task.id });
       } else if (child.is === "fold") {
-        rows.push({ ...place, is: "fold", key: child.key, count: child.count, expanded: child.expanded });
+        const { key, of, count, expanded } = child;
+        rows.push({ ...place, is: "fold", key, of, count, expanded });
       } else {
         const { id } = child.view;
         const key = `s:${id}`;
@@ -106,6 +110,22 @@ function childrenOf(branches: Branches, owner: SessionId | null, choices: Choice
   return children.sort((a, b) => a.at - b.at);
 }
 
+/** The name of the fold that holds what is in the archive below a parent. */
+export function archiveKey(parent: SessionId | null): string {
+  return parent === null ? "x:" : `x:s:${parent}`;
+}
+
+/** Folds what is in the archive into one row behind all its siblings. */
+function archiveLast(children: Child[], parent: string | null, choices: Choices): Child[] {
+  const away = children.filter((child) => child.is === "session" && child.view.archived);
+  if (away.length === 0) return folded(children, parent, choices);
+  const key = `x:${parent ?? ""}`;
+  const expanded = choices.unfolded(key);
+  const fold: Child = { is: "fold", of: "archived", at: 0, key, count: away.length, expanded };
+  const here = children.filter((child) => !away.includes(child));
+  return [...folded(here, parent, choices), fold, ...(expanded ? away : [])];
+}
+
 /** Folds the settled siblings below a parent into one row, in the place of the first of them. */
 function folded(children: Child[], parent: string | null, choices: Choices): Child[] {
   if (parent === null) return children;
@@ -116,7 +136,7 @@ function folded(children: Child[], parent: string | null, choices: Choices): Chi
   const key = `f:${parent}`;
   const expanded = choices.unfolded(key);
   const first = children.findIndex(folds);
-  const fold: Child = { is: "fold", at: children[first]?.at ?? 0, key, count, expanded };
+  const fold: Child = { is: "fold", of: "settled", at: children[first]?.at ?? 0, key, count, expanded };
   const rest = expanded ? children : children.filter((child) => !folds(child));
   // Nothing before the first of them folds, so its place is the same in both lists.
   return [...rest.slice(0, first), fold, ...rest.slice(first)];

@@ -65,6 +65,7 @@ impl Driver {
         let scope = self.agent.scope.token().clone();
         if let Err(error) = self.catch_up().await {
             tracing::error!(session = %self.place.session, %error, "a session cannot be read to its end");
+            self.shared.drop_unborn(&self.agent);
             return;
         }
         match self.role.drive.clone() {

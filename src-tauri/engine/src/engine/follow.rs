@@ -164,6 +164,9 @@ impl Follow {
             frame.removed = deleted.since(self.deleted);
             self.deleted = deleted.count();
         }
+        // What was read of them a moment before does not bring them back.
+        frame.sessions.retain(|session| !frame.removed.contains(&session.id));
+        frame.tasks.retain(|task| !frame.removed.contains(&task.owner));
         if self.trouble.has_changed().unwrap_or(false) {
             frame.status = Some(self.trouble.borrow_and_update().clone().unwrap_or_default());
         }

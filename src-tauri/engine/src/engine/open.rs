@@ -12,6 +12,7 @@ use crate::error::{Code, Error, Result};
 use crate::event::{Event, Recorded};
 use crate::llm::Model;
 use crate::log::{Entry, Log};
+use crate::output::Outputs;
 use crate::process::Processes;
 use crate::scope::Scope;
 use crate::subagent::local::Local;
@@ -82,7 +83,7 @@ impl Engine {
 
         let scope = Scope::new();
         let (pulse, _) = watch::channel(0);
-        let tasks = Tasks::new(log.clone(), config.limits.clone(), folder.join("output"));
+        let tasks = Tasks::new(log.clone(), config.limits.clone(), Outputs::new(folder.join("output")));
         let budgets = Budgets::new(env.clone(), log.clone(), config.limits.clone());
         let agents = Agents::new(
             env.clone(),
@@ -125,10 +126,12 @@ impl Engine {
             leftovers,
             keys: Mutex::default(),
             deleted: Mutex::default(),
+            told: Mutex::default(),
             closing: AtomicBool::new(false),
             lock: Mutex::new(Some(lock)),
         }));
         engine.watch_store();
+        engine.drop_orphans();
         Ok(engine)
     }
 }

@@ -265,10 +265,23 @@ impl Plan {
                 self.receipt.ended.push(item("child", session.id.as_str(), &session.title));
             }
         }
+        self.receipt.ended.extend(about_to_begin(sessions, live, branch));
         for task in live.iter().filter(|task| task.child.is_none() && branch.contains(&task.owner)) {
             self.receipt.ended.push(item("task", task.id.as_str(), &task.label));
         }
     }
+}
+
+/// The children that are being started by these sessions and are not in the tree yet.
+fn about_to_begin<'a>(
+    sessions: &'a [SessionView],
+    live: &'a [&TaskView],
+    parents: &'a BTreeSet<SessionId>,
+) -> impl Iterator<Item = ReceiptItem> {
+    live.iter().filter(|task| parents.contains(&task.owner)).filter_map(|task| {
+        let child = task.child.as_ref().filter(|child| sessions.iter().all(|session| session.id != **child))?;
+        Some(item("child", child.as_str(), &task.label))
+    })
 }
 
 /// Adds processes to those that were met, each once.
@@ -286,6 +299,7 @@ fn items(sessions: &[SessionView], live: &[&TaskView], within: &BTreeSet<Session
         let kind = if session.depth == 0 { "turn" } else { "child" };
         items.push(item(kind, session.id.as_str(), &session.title));
     }
+    items.extend(about_to_begin(sessions, live, within));
     for task in live.iter().filter(|task| task.child.is_none() && within.contains(&task.owner)) {
         items.push(item("task", task.id.as_str(), &task.label));
     }

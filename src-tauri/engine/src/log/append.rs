@@ -4,11 +4,12 @@ use super::fault::{Fault, unknown_session, unknown_task};
 use super::project;
 use super::read::recorded;
 use super::writer::{Writing, last_seq};
-use super::{Entry, TaskDraft};
+use super::{Entry, Gone, TaskDraft};
 use crate::error::{Code, Error};
 use crate::event::{Block, Event, Recorded};
 use crate::id::{SessionId, TaskId};
 use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::Value;
 
 /// Appends all entries, or what an earlier write with one of their keys appended.
 pub(super) fn entries(writing: &Writing, entries: &[Entry]) -> Result<Vec<Recorded>, Fault> {
@@ -108,6 +109,10 @@ fn check(sql: &Connection, session: &SessionId, last_n: Option<i64>, event: &Eve
             }
         }
         _ if last_n.is_none() => Err(unknown_session(session.as_str()).into()),
+        Event::Archived { archived: true } if at_work(sql, session)? => {
+            let message = "Something runs in this branch. Stop it first. Nothing was archived.";
+            Err(Error::new(Code::Busy, message).into())
+        }
         Event::TaskStarted { task, .. } if task_status(sql, task)?.is_some() => {
             Err(Error::new(Code::Conflict, format!("The task {task} was started already.")).into())
         }
@@ -129,6 +134,21 @@ fn check(sql: &Connection, session: &SessionId, last_n: Option<i64>, event: &Eve
         },
         _ => Ok(()),
     }
+}
+
+/// A session and all below it.
+const BELOW: &str = "WITH RECURSIVE below (id) AS (
+         SELECT ?1 UNION SELECT session.id FROM session JOIN below ON session.parent = below.id
+     )";
+
+/// Whether a turn or a task runs in the branch of a session.
+fn at_work(sql: &Connection, session: &SessionId) -> rusqlite::Result<bool> {
+    sql.prepare_cached(&format!(
+        "{BELOW} SELECT 1 FROM below WHERE EXISTS (SELECT 1 FROM session WHERE session.id = below.id AND turn_open)
+             OR EXISTS (SELECT 1 FROM task WHERE task.owner = below.id AND task.settled IS NULL)
+             OR EXISTS (SELECT 1 FROM task WHERE task.child = below.id AND task.settled IS NULL)"
+    ))?
+    .exists([session.as_str()])
 }
 
 /// The owner of a task, and whether it has settled.
@@ -176,18 +196,70 @@ pub(super) fn checkpoint(writing: &Writing, session: &SessionId, step: u32, bloc
     Ok(())
 }
 
-/// Removes the sessions and everything of them.
-pub(super) fn delete(writing: &Writing, sessions: &[SessionId]) -> Result<(), Fault> {
-    for session in sessions {
-        // Tasks, notices and open calls go with the session.
-        for statement in [
-            "DELETE FROM session WHERE id = ?1",
-            "DELETE FROM partial WHERE session = ?1",
-            "DELETE FROM event WHERE session = ?1",
-        ] {
-            writing.sql.prepare_cached(statement)?.execute([session.as_str()])?;
+/// Removes the sessions, all below them and everything of them.
+pub(super) fn delete(writing: &Writing, tops: &[SessionId]) -> Result<Gone, Fault> {
+    let mut gone = Gone::default();
+    for top in tops {
+        let sql = writing.sql;
+        // Read here, so that none that opened in the last moment is left behind.
+        let branch: Vec<String> = sql
+            .prepare_cached(&format!("{BELOW} SELECT session.id FROM session JOIN below ON session.id = below.id"))?
+            .query_map([top.as_str()], |row| row.get(0))?
+            .collect::<rusqlite::Result<_>>()?;
+        for session in branch {
+            let mut owned = sql.prepare_cached("SELECT id FROM task WHERE owner = ?1 ORDER BY seq")?;
+            for task in owned.query_map([&session], |row| row.get(0))? {
+                gone.tasks.push(TaskId(task?));
+            }
+            // Tasks, notices and open calls go with the session.
+            for statement in [
+                "DELETE FROM session WHERE id = ?1",
+                "DELETE FROM partial WHERE session = ?1",
+                "DELETE FROM event WHERE session = ?1",
+            ] {
+                sql.prepare_cached(statement)?.execute([&session])?;
+            }
+            gone.sessions.push(SessionId(session));
         }
     }
+    forget_names(writing.sql, &gone)?;
     writing.wake.set(true);
+    Ok(gone)
+}
+
+/// Takes the names out of the answers that were kept of commands about these: receipts tell what was stopped by its
+/// name. The answers themselves stay, so that the same key still does nothing twice.
+fn forget_names(sql: &Connection, gone: &Gone) -> Result<(), Fault> {
+    let ids: Vec<&str> =
+        gone.sessions.iter().map(SessionId::as_str).chain(gone.tasks.iter().map(TaskId::as_str)).collect();
+    let mut told = sql.prepare_cached(
+        "SELECT key, answer FROM command
+         WHERE instr(answer, '\"label\"')
+             AND EXISTS (SELECT 1 FROM json_each(?1) AS id WHERE instr(command.answer, '\"' || id.value || '\"'))",
+    )?;
+    let told: Vec<(String, String)> = told
+        .query_map([serde_json::to_string(&ids)?], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut keep = sql.prepare_cached("UPDATE command SET answer = ?2 WHERE key = ?1")?;
+    for (key, answer) in told {
+        let mut answer: Value = serde_json::from_str(&answer)?;
+        unname(&mut answer);
+        keep.execute([&key, &answer.to_string()])?;
+    }
     Ok(())
+}
+
+fn unname(answer: &mut Value) {
+    match answer {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match value {
+                    Value::String(label) if name == "label" => label.clear(),
+                    value => unname(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(unname),
+        _ => {}
+    }
 }

@@ -20,6 +20,9 @@ pub(super) fn apply(sql: &Connection, recorded: &Recorded) -> Result<(), Fault> 
     let Some(mut session) = load(sql, &recorded.session)? else { return Ok(()) };
     fold(&mut session, recorded);
     save(sql, &session)?;
+    if let Event::TurnStarted { .. } = &recorded.event {
+        bring_back(sql, &recorded.session)?;
+    }
     apply_calls(sql, recorded)?;
     apply_tasks(sql, recorded)
 }
@@ -61,6 +64,7 @@ fn opened(recorded: &Recorded) -> Option<Session> {
         started_at: None,
         ended_at: None,
         step: 0,
+        archived: false,
         steerable: false,
         tokens: Tokens::default(),
         cost: None,
@@ -73,6 +77,11 @@ fn opened(recorded: &Recorded) -> Option<Session> {
 fn fold(session: &mut Session, recorded: &Recorded) {
     let Session { view, turn_open, asking } = session;
     view.last_n = recorded.n;
+    if let Event::Archived { archived } = &recorded.event {
+        // What a person puts away shows no sign of life by that.
+        view.archived = *archived;
+        return;
+    }
     view.last_sign_at = recorded.at;
     let running = view.state == SessionState::Running;
     match &recorded.event {
@@ -110,6 +119,19 @@ fn fold(session: &mut Session, recorded: &Recorded) {
         Event::Renamed { title } => view.title.clone_from(title),
         _ => {}
     }
+}
+
+/// Takes a session at work out of the archive, and all above it: what runs is never out of sight.
+fn bring_back(sql: &Connection, session: &SessionId) -> Result<(), Fault> {
+    sql.prepare_cached(
+        "WITH RECURSIVE above (id) AS (
+             SELECT ?1 UNION SELECT session.parent FROM session JOIN above ON session.id = above.id
+             WHERE session.parent IS NOT NULL
+         )
+         UPDATE session SET archived = 0 WHERE archived AND id IN (SELECT id FROM above)",
+    )?
+    .execute([session.as_str()])?;
+    Ok(())
 }
 
 fn end_turn(view: &mut SessionView, end: TurnEnd, detail: Option<&str>) {
@@ -361,7 +383,7 @@ fn save(sql: &Connection, session: &Session) -> Result<(), Fault> {
     sql.prepare_cached(
         "UPDATE session SET title = ?2, state = ?3, detail = ?4, task = ?5, last_sign_at = ?6, started_at = ?7,
              ended_at = ?8, step = ?9, input = ?10, output = ?11, cached = ?12, estimated = ?13, requests = ?14,
-             last_n = ?15, turn_open = ?16, asking = ?17
+             last_n = ?15, turn_open = ?16, asking = ?17, archived = ?18
          WHERE id = ?1",
     )?
     .execute(params![
@@ -381,7 +403,8 @@ fn save(sql: &Connection, session: &Session) -> Result<(), Fault> {
         view.tokens.requests,
         view.last_n,
         turn_open,
-        asking
+        asking,
+        view.archived
     ])?;
     Ok(())
 }

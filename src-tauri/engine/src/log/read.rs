@@ -113,7 +113,7 @@ pub(super) struct Session {
 /// The columns of a session, as [`session`] reads them.
 pub(super) const SESSION: &str = "id, parent, root, depth, title, label, provider, model, mode, cwd, state, detail, task, \
      last_sign_at, created_at, started_at, ended_at, step, input, output, cached, estimated, requests, last_n, \
-     turn_open, asking";
+     turn_open, asking, archived";
 
 /// A session from its row. By position: by name, every event that is written would look up every name.
 pub(super) fn session(row: &Row) -> Result<Session, Fault> {
@@ -138,6 +138,7 @@ pub(super) fn session(row: &Row) -> Result<Session, Fault> {
         started_at: row.get(15)?,
         ended_at: row.get(16)?,
         step: row.get(17)?,
+        archived: row.get(26)?,
         steerable: false,
         tokens: tokens(row, 18)?,
         cost: None,
@@ -316,6 +317,31 @@ pub(super) fn owed(sql: &Connection, owner: &SessionId) -> Result<Vec<OwedNotice
     ))?
     .query_and_then([owner.as_str()], |row| Ok(OwedNotice { settled: row.get(10)?, task: task_view(row)? }))?
     .collect()
+}
+
+pub(super) fn missing_tasks(sql: &Connection, tasks: Vec<TaskId>) -> Result<Vec<TaskId>, Fault> {
+    let mut known = sql.prepare_cached("SELECT 1 FROM task WHERE id = ?1")?;
+    let mut missing = Vec::new();
+    for task in tasks {
+        if !known.exists([task.as_str()])? {
+            missing.push(task);
+        }
+    }
+    Ok(missing)
+}
+
+pub(super) fn messages(sql: &Connection, top: &SessionId) -> Result<u32, Fault> {
+    exists(sql, top)?;
+    let count = sql
+        .prepare_cached(
+            "WITH RECURSIVE below (id) AS (
+                 SELECT ?1 UNION SELECT session.id FROM session JOIN below ON session.parent = below.id
+             )
+             SELECT count(*) FROM event
+             WHERE session IN (SELECT id FROM below) AND kind IN ('message_accepted', 'answered')",
+        )?
+        .query_row([top.as_str()], |row| row.get(0))?;
+    Ok(count)
 }
 
 pub(super) fn usage(sql: &Connection, id: &SessionId) -> Result<(Tokens, Tokens), Fault> {

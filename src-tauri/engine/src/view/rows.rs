@@ -46,6 +46,7 @@ const KNOWN: &[&str] = &[
     "task_learned",
     "stopped",
     "renamed",
+    "archived",
 ];
 
 /// What the rows of a session need to know beyond its events.
@@ -160,7 +161,8 @@ pub fn rows(event: &Recorded, about: &[Recorded], context: &Context<'_>) -> Vec<
         | Event::TaskStopping { .. }
         | Event::TaskLearned { .. }
         | Event::Limited { .. }
-        | Event::Renamed { .. } => Vec::new(),
+        | Event::Renamed { .. }
+        | Event::Archived { .. } => Vec::new(),
     }
 }
 

@@ -16,8 +16,15 @@ use serde_json::{Value, json};
 /// How many events are asked for at once.
 const EVENTS: usize = 500;
 
-/// Prints sessions and commands: all, or those of a session and below it.
-pub async fn tree(client: &Client, top: Option<&str>, json: bool, out: &mut Out) -> Result<u8, Trouble> {
+/// Prints sessions and commands: all, or those of a session and below it. For people, what was archived is only counted
+/// unless it is asked for.
+pub async fn tree(
+    client: &Client,
+    top: Option<&str>,
+    archived: bool,
+    json: bool,
+    out: &mut Out,
+) -> Result<u8, Trouble> {
     let mut answer = client.call("tree", json!({})).await?;
     if let Some(top) = top {
         keep_branch(&mut answer, top)?;
@@ -30,13 +37,15 @@ pub async fn tree(client: &Client, top: Option<&str>, json: bool, out: &mut Out)
         code: Code::Internal,
         message: format!("The tree does not fit: {error}. Do both processes have the same version?"),
     };
-    let sessions: Vec<SessionView> = serde_json::from_value(answer["sessions"].take()).map_err(fits)?;
+    let mut sessions: Vec<SessionView> = serde_json::from_value(answer["sessions"].take()).map_err(fits)?;
     let tasks: Vec<TaskView> = serde_json::from_value(answer["tasks"].take()).map_err(fits)?;
     let tops: Vec<SessionId> = sessions
         .iter()
         .filter(|session| top.map_or(session.parent.is_none(), |top| session.id.as_str() == top))
         .map(|session| session.id.clone())
         .collect();
+    let put_away = sessions.iter().filter(|session| is_put_away(session, top, archived)).count();
+    sessions.retain(|session| !is_put_away(session, top, archived));
     let board = Board::new(sessions, tasks);
     for top in &tops {
         for line in lines(&board, top) {
@@ -46,7 +55,15 @@ pub async fn tree(client: &Client, top: Option<&str>, json: bool, out: &mut Out)
     if tops.is_empty() {
         out.line("No sessions. `coppice run \"...\"` begins one.")?;
     }
+    if put_away > 0 {
+        out.line(&format!("{put_away} archived. `coppice tree --archived` shows them too."))?;
+    }
     Ok(0)
+}
+
+/// Whether a session is left out with all below it: it was archived, and was not asked for.
+fn is_put_away(session: &SessionView, top: Option<&str>, archived: bool) -> bool {
+    session.archived && !archived && top != Some(session.id.as_str())
 }
 
 /// Leaves a session and all below it, with their tasks. Sessions come oldest first, so parents before their children.

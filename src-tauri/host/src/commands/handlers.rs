@@ -2,7 +2,7 @@
 
 use super::types::*;
 use crate::host::Host;
-use coppice_engine::engine::{Opening, Page, Target};
+use coppice_engine::engine::{Deletion, Opening, Page, Target};
 use coppice_engine::error::Code;
 use coppice_engine::event::{Event, Receipt, Recorded};
 use coppice_engine::view::{Sent, SessionView, Tokens};
@@ -185,9 +185,19 @@ pub async fn about(host: &Host, _: Nothing) -> Answer<About> {
     })
 }
 
-pub async fn delete(host: &Host, args: DeleteArgs) -> Answer<Nothing> {
-    host.engine.delete(&args.session, key(&args.key)?).await?;
-    Ok(Nothing {})
+pub async fn archive(host: &Host, args: ArchiveArgs) -> Answer<Receipt> {
+    let (archived, stop) = (args.archived.unwrap_or(true), args.stop.unwrap_or(false));
+    Ok(host.engine.archive(&args.session, archived, stop, key(&args.key)?).await?)
+}
+
+pub async fn delete(host: &Host, args: DeleteArgs) -> Answer<Deleted> {
+    let key = key(&args.key)?;
+    let Deletion { receipt, sessions, messages } = if args.preview.unwrap_or(false) {
+        host.engine.deletion(&args.session).await?
+    } else {
+        host.engine.delete(&args.session, args.stop.unwrap_or(false), key).await?
+    };
+    Ok(Deleted { receipt, sessions, messages })
 }
 
 pub async fn rename(host: &Host, args: RenameArgs) -> Answer<Nothing> {

@@ -4,7 +4,7 @@ use coppice_engine::budget::Spent as LimitUse;
 use coppice_engine::config::{Limits, Notices};
 use coppice_engine::engine::ModelView;
 use coppice_engine::error::{Code, Error};
-use coppice_engine::event::{Mode, Route, TreeLimits};
+use coppice_engine::event::{Mode, Receipt, Route, TreeLimits};
 use coppice_engine::id::{SessionId, TaskId};
 use coppice_engine::view::{SessionView, TaskView, Tokens};
 use serde::{Deserialize, Serialize};
@@ -349,14 +349,48 @@ pub struct About {
     pub status: Option<String>,
 }
 
+/// Arguments of `archive`.
+#[derive(Debug, Deserialize, TS)]
+#[serde(deny_unknown_fields)]
+pub struct ArchiveArgs {
+    /// The session; all below it goes with it.
+    pub session: SessionId,
+    /// Into the archive, or out of it again; into it without one.
+    #[ts(optional)]
+    pub archived: Option<bool>,
+    /// Stop what runs in it first; without, it is refused as `busy` when something does.
+    #[ts(optional)]
+    pub stop: Option<bool>,
+    /// Client-minted.
+    pub key: String,
+}
+
 /// Arguments of `delete`.
 #[derive(Debug, Deserialize, TS)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteArgs {
     /// The session; all below it goes too.
     pub session: SessionId,
+    /// Stop what runs in it first; without, it is refused as `busy` when something does.
+    #[ts(optional)]
+    pub stop: Option<bool>,
+    /// Only tell what would go, and what would be stopped.
+    #[ts(optional)]
+    pub preview: Option<bool>,
     /// Client-minted.
     pub key: String,
+}
+
+/// Answer of `delete`: what went, and the receipt of what was stopped for it.
+#[derive(Debug, Serialize, Deserialize, TS)]
+pub struct Deleted {
+    /// What was stopped; in a preview, what would be.
+    #[serde(flatten)]
+    pub receipt: Receipt,
+    /// How many sessions went.
+    pub sessions: u32,
+    /// How many messages stood in them: those to a session, and the answers of its model.
+    pub messages: u32,
 }
 
 /// Arguments of `rename`.
