@@ -7,8 +7,9 @@ use crate::error::{Code, Error, Result};
 use crate::event::{Event, Mode, Party, Recorded, ToolFilter, TurnEnd};
 use crate::id::{Owner, SessionId, TaskId};
 use crate::live::Live;
-use crate::llm::{Model, ToolSpec};
+use crate::llm::Model;
 use crate::log::{Log, OwedNotice};
+use crate::prompt::Given;
 use crate::scope::Scope;
 use crate::task::{Cause, Mailbox, Tasks, lock};
 use crate::tool::Tool;
@@ -48,9 +49,9 @@ struct Shared {
     closing: AtomicBool,
 }
 
-/// A tool and how the model sees it, which is made once and read at every step.
+/// A tool under its name.
 struct Offer {
-    spec: ToolSpec,
+    name: String,
     tool: Arc<dyn Tool>,
 }
 
@@ -181,7 +182,8 @@ impl Agents {
 
     /// Gives the agents their tools. They come after the agents, because some of them start agents.
     pub fn equip(&self, tools: Vec<Arc<dyn Tool>>) {
-        let offers = tools.into_iter().map(|tool| Arc::new(Offer { spec: tool.spec(), tool })).collect();
+        let offers =
+            tools.into_iter().map(|tool| Arc::new(Offer { name: tool.spec(&Given::default()).name, tool })).collect();
         if self.0.tools.set(offers).is_err() {
             tracing::error!("the tools were given twice; the first stand");
         }

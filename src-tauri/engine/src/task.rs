@@ -307,8 +307,8 @@ impl Tasks {
         };
         if limit > 0 && attached.places >= limit {
             let message = format!(
-                "{limit} background tasks of this session are alive, as many as it may have. Wait for one with \
-                 task_output, or end one with task_kill, then start again. Nothing was started."
+                "{limit} background tasks of this session are alive, as many as it may have. Wait until one has ended, or \
+                 end one, then start again. Nothing was started."
             );
             return Err(Error::new(Code::Limit, message));
         }
@@ -454,7 +454,7 @@ impl Tasks {
         let task = self.0.log.task(id).await?;
         match caller {
             Caller::Session(session) if *session != task.owner => {
-                let message = format!("Task {id} belongs to another session. task_list shows yours.");
+                let message = format!("Task {id} belongs to another session.");
                 Err(Error::new(Code::NotYours, message))
             }
             _ => Ok(task),

@@ -16,6 +16,7 @@ mod folds;
 mod fork;
 mod lab;
 mod notices;
+mod offers;
 mod openai;
 mod output;
 mod process;

@@ -1,5 +1,6 @@
 //! The driver: owns one live session's state, takes its mail, and carries out what the turn machine says.
 
+use super::step::given;
 use super::{Activation, Agent, Done, Drive, Letter, Mail, Place, Role, Shared};
 use crate::budget::{Spent, Working};
 use crate::config::Limits;
@@ -223,7 +224,8 @@ impl Driver {
         self.limits = self.shared.budgets.limits(&self.place.root).await?;
         let Limits { step_limit: steps, same_calls, failed_steps, .. } = self.limits;
         let bounds = Bounds { steps, same_calls, failed_steps };
-        Ok(Turn::new(self.transcript.turns() + 1, self.task(), self.transcript.steps(), bounds))
+        let given = given(&self.tools());
+        Ok(Turn::new(self.transcript.turns() + 1, self.task(), self.transcript.steps(), bounds, given))
     }
 
     /// Whether its tree may spend nothing any more. What cannot be read counts as used up: the person may ask again.

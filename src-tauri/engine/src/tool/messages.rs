@@ -7,6 +7,7 @@ use crate::event::{Party, Route};
 use crate::id::SessionId;
 use crate::llm::ToolSpec;
 use crate::log::Log;
+use crate::prompt::Given;
 use crate::subagent::Message;
 use crate::view::SessionState;
 use async_trait::async_trait;
@@ -28,7 +29,7 @@ struct Args {
 
 #[async_trait]
 impl Tool for SendMessage {
-    fn spec(&self) -> ToolSpec {
+    fn spec(&self, _given: &Given) -> ToolSpec {
         ToolSpec {
             name: "send_message".to_owned(),
             description: "Sends a message to one of your background children. It joins the child's running turn \
@@ -68,12 +69,14 @@ impl Tool for SendMessage {
 
 #[async_trait]
 impl Tool for ListAgents {
-    fn spec(&self) -> ToolSpec {
+    fn spec(&self, given: &Given) -> ToolSpec {
         ToolSpec {
             name: "list_agents".to_owned(),
-            description: "Lists your children, one line each: id, status, label. A running child can be steered; a \
-                          ready one has ended and can be resumed, both by send_message."
-                .to_owned(),
+            description: format!(
+                "Lists your children, one line each: id, status, label. A running child is at work; a ready one has \
+                 ended and keeps its history.{}",
+                given.words("send_message", "send_message steers the one and wakes the other.")
+            ),
             parameters: json!({ "type": "object", "properties": {} }),
         }
     }

@@ -2,6 +2,7 @@
 //! every search ends: when it is stopped, when it has enough, or when its time is over.
 
 use crate::llm::ToolSpec;
+use crate::prompt::Given;
 use crate::text::cut;
 use crate::tool::files::FileMemory;
 use crate::tool::files::disk::{self, Place};
@@ -94,7 +95,7 @@ impl Grep {
 
 #[async_trait]
 impl Tool for Glob {
-    fn spec(&self) -> ToolSpec {
+    fn spec(&self, _given: &Given) -> ToolSpec {
         ToolSpec {
             name: "glob".to_owned(),
             description: "Finds files and folders by name, sorted by path; folders end in /. `*` and `?` stay within \
@@ -125,7 +126,7 @@ impl Tool for Glob {
 
 #[async_trait]
 impl Tool for Grep {
-    fn spec(&self) -> ToolSpec {
+    fn spec(&self, _given: &Given) -> ToolSpec {
         ToolSpec {
             name: "grep".to_owned(),
             description: "Finds lines that match a regular expression (Rust syntax: no look-around, no back \
@@ -169,7 +170,7 @@ fn glob(memory: &FileMemory, call: &Call, args: &GlobArgs) -> Result<Outcome, Ou
     let names = matcher(pattern)?;
     let place = start_of(memory, call, &start)?;
     if !place.real.is_dir() {
-        return Err(Outcome::fail(format!("{} is a file. Look into it with read_file.", place.shown)));
+        return Err(Outcome::fail(format!("{} is a file, not a folder. Read it.", place.shown)));
     }
     let (mut text, mut shown, mut hits, mut files) = (String::new(), 0, 0_u64, 0_u64);
     let walked = walk(memory, call, &place, |entry, below| {
@@ -364,6 +365,7 @@ mod tests {
     use crate::env::Env;
     use crate::event::Mode;
     use crate::id::{AgentId, CallId, Owner, SessionId};
+    use crate::prompt::Given;
     use crate::tool::files::{FileMemory, disk};
     use crate::tool::{Call, LiveOutput};
     use std::sync::Arc;
@@ -388,6 +390,7 @@ mod tests {
             mode: Mode::Full,
             cancel: CancellationToken::new(),
             numbered: CancellationToken::new(),
+            given: Given::default(),
             live: Arc::new(Silent),
             env: Env::system(),
         };
