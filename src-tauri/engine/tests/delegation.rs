@@ -490,7 +490,8 @@ async fn a_store_that_takes_nothing_is_told_and_the_turn_ends_as_soon_as_it_does
             _ => None,
         })
         .collect();
-    assert_eq!(ends, [TurnEnd::Failed]);
+    assert_eq!(ends, [TurnEnd::Stopped]);
+    assert_eq!(lab.engine.usage(&root).await.unwrap().0.output, 5, "what the reply cost is kept, as is the reply");
     lab.engine.prompt(&root, "and now?".into(), &key()).await.unwrap();
     assert_eq!(lab.rest(&root).await.state, SessionState::Idle);
 }

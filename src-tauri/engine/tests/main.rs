@@ -21,6 +21,7 @@ mod openai;
 mod output;
 mod process;
 mod quit;
+mod refused;
 mod rehearsal;
 mod rows;
 mod search;

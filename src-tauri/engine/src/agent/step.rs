@@ -70,7 +70,7 @@ impl Driver {
     /// Notes that the model was asked again. A note that cannot be written does not spoil the reply.
     async fn note_retry(&mut self, turn: &Turn, (reason, waited_ms): (String, i64)) {
         let retried = Event::ModelRetried { step: turn.step(), reason, waited_ms };
-        if let Err(error) = self.record(vec![retried]).await {
+        if let Err(error) = self.record_now(vec![retried]).await {
             tracing::warn!(session = %self.place.session, %error, "a retry cannot be noted");
         }
     }
