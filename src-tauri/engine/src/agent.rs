@@ -65,7 +65,6 @@ pub struct Agent {
     /// Cancelled to stop the running turn; renewed for each turn.
     stop: Mutex<Stopper>,
     steerable: AtomicBool,
-    turning: watch::Sender<bool>,
     /// Whether a new notice starts a turn by itself.
     would_wake: AtomicBool,
     /// Notices that were owed before this event of its log do not wake it: its turn was stopped or failed after them.
@@ -83,8 +82,16 @@ pub struct Agent {
 
 #[derive(Default)]
 struct Stopper {
-    turn: Option<CancellationToken>,
+    turn: Option<Running>,
     by: Option<Party>,
+}
+
+/// A turn that runs.
+struct Running {
+    /// Cancelled to stop it.
+    stop: CancellationToken,
+    /// Fires when it is over.
+    over: CancellationToken,
 }
 
 enum Mail {
@@ -305,7 +312,6 @@ impl Agents {
             mail: mail.clone(),
             stop: Mutex::default(),
             steerable: AtomicBool::new(false),
-            turning: watch::channel(false).0,
             would_wake: AtomicBool::new(self.0.config.notices.wake),
             parked: AtomicI64::new(0),
             held: AtomicBool::new(false),
@@ -426,13 +432,14 @@ impl Agent {
         matches!(self.drive, Drive::Host)
     }
 
-    /// Stops the running turn. Answers whether one was running.
-    pub fn stop_turn(&self, by: Party) -> bool {
-        let mut stop = lock(&self.stop);
-        let Some(turn) = stop.turn.clone() else { return false };
-        stop.by.get_or_insert(by);
-        turn.cancel();
-        true
+    /// Stops the running turn, if one runs. Answers what fires when that turn, and not one after it, is over.
+    pub fn stop_turn(&self, by: Party) -> Option<CancellationToken> {
+        let mut stopper = lock(&self.stop);
+        let Stopper { turn, by: first } = &mut *stopper;
+        let turn = turn.as_ref()?;
+        first.get_or_insert(by);
+        turn.stop.cancel();
+        Some(turn.over.clone())
     }
 
     /// Whether a turn is running.
@@ -459,20 +466,13 @@ impl Agent {
     }
 
     fn begin_turn(&self, token: CancellationToken) {
-        *lock(&self.stop) = Stopper { turn: Some(token), by: None };
+        let turn = Running { stop: token, over: CancellationToken::new() };
+        *lock(&self.stop) = Stopper { turn: Some(turn), by: None };
         self.steerable.store(true, Ordering::Release);
-        self.turning.send_replace(true);
-    }
-
-    /// Waits until no turn runs.
-    pub async fn turn_over(&self) {
-        let mut turning = self.turning.subscribe();
-        // The sender lives in this very agent, so the wait cannot fail.
-        drop(turning.wait_for(|turning| !turning).await);
     }
 
     fn turn_token(&self) -> CancellationToken {
-        lock(&self.stop).turn.clone().unwrap_or_default()
+        lock(&self.stop).turn.as_ref().map(|turn| turn.stop.clone()).unwrap_or_default()
     }
 
     /// No message joins this turn any more.
@@ -481,10 +481,12 @@ impl Agent {
     }
 
     fn end_turn(&self) {
-        lock(&self.stop).turn = None;
+        let turn = lock(&self.stop).turn.take();
         // What streamed and never became an event is not shown any longer.
         self.live.committed();
-        self.turning.send_replace(false);
+        if let Some(turn) = turn {
+            turn.over.cancel();
+        }
     }
 
     fn stopped_by(&self) -> Option<Party> {
