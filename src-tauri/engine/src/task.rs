@@ -9,7 +9,7 @@ use crate::config::bounds::{KEPT_CURSORS, MAX_WAIT};
 use crate::error::{Code, Error, Result};
 use crate::event::{Event, Party, TaskStatus};
 use crate::id::{AgentId, CallId, Owner, SessionId, TaskId};
-use crate::log::{Log, TaskDraft};
+use crate::log::{Entry, Log, TaskDraft};
 use crate::output::OutputLog;
 use crate::scope::Scope;
 use crate::text::cut;
@@ -441,9 +441,14 @@ impl Tasks {
                 Some(_) => return true,
             }
         }
-        live.cancel.cancel();
         let stopping = Event::TaskStopping { task: id.clone(), by: cause.party(), reason };
-        if let Err(error) = self.0.log.append(&live.owner.session, vec![stopping]).await {
+        // On its way before the stop is felt, so that the log has it before what comes of it.
+        let written = self.0.log.write(vec![Entry::new(&live.owner.session, vec![stopping])]);
+        live.cancel.cancel();
+        // A conflict means that its own end was faster.
+        if let Err(error) = written.await
+            && error.code() != Code::Conflict
+        {
             tracing::error!(task = %id, %error, "a stop could not be recorded; the task is ended all the same");
         }
         true
