@@ -406,7 +406,10 @@ impl Control {
             had.extend(self.0.log.children(root).await?);
             if had.len() > limit {
                 let children = had.len() - 1;
-                let message = format!("This tree has had {children} children, as many as it may. Nothing was started.");
+                let message = format!(
+                    "This tree has had as many children as it may: {children}. Go on with those that are there, or do \
+                     the work yourself. Nothing was started."
+                );
                 return Err(Error::new(Code::Limit, message));
             }
         }
@@ -458,7 +461,7 @@ fn admit(active: &HashMap<SessionId, Association>, root: &SessionId, limits: &Li
     let live = active.values().filter(|association| association.root == *root).count();
     if limit > 0 && live >= limit {
         let message = format!(
-            "{live} children of this tree are alive, as many as may be. Wait until one has ended, then try again. \
+            "This tree has as many live children as it may: {live}. Wait until one has ended, then try again. \
              Nothing was started."
         );
         return Err(Error::new(Code::Limit, message));

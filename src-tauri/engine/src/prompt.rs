@@ -121,13 +121,16 @@ pub fn notice(task: &TaskView, given: &Given) -> String {
 pub fn wrap_up(spent: &str) -> String {
     format!(
         "[runtime] Most of what this tree of agents may spend is used: {spent}. Wrap up now: start nothing new, collect \
-         what you still need, and give your answer. When nothing is left, you are ended."
+         what you still need, and give your answer. When nothing is left, your turn is ended."
     )
 }
 
 /// What a model is told when it goes in a circle; `what` says how, `most` when it is ended.
 pub fn circle(what: &str, most: u32) -> String {
-    format!("[runtime] {what}. Try another way, or say what stands in yours; after {most} such steps you are ended.")
+    format!(
+        "[runtime] {what}. Try another way, or say what stands in yours; after {most} such steps in a row your turn is \
+         ended."
+    )
 }
 
 /// How a task stands, in a few words: the line that follows every read of it.

@@ -307,8 +307,8 @@ impl Tasks {
         };
         if limit > 0 && attached.places >= limit {
             let message = format!(
-                "{limit} background tasks of this session are alive, as many as it may have. Wait until one has ended, or \
-                 end one, then start again. Nothing was started."
+                "This session has as many live background tasks as it may: {limit}. Wait until one has ended, or end one, \
+                 then start again. Nothing was started."
             );
             return Err(Error::new(Code::Limit, message));
         }

@@ -15,6 +15,7 @@ mod files;
 mod folds;
 mod fork;
 mod lab;
+mod model_facing;
 mod notices;
 mod offers;
 mod openai;

@@ -4,7 +4,7 @@ pub mod background;
 pub mod terminal;
 
 use crate::config::bounds::{DEFAULT_COMMAND, MAX_COMMAND, MAX_TASK};
-use crate::error::Result;
+use crate::error::{Code, Result};
 use crate::event::Mode;
 use crate::event::ReceiptProcess;
 use crate::id::TaskId;
@@ -108,6 +108,7 @@ impl Bash {
                 call.given.words("task_kill", "End it with task_kill when it no longer matters.")
             ))
             .with(json!({ "command": args.command, "task": task })),
+            Err(error) if matches!(error.code(), Code::Limit | Code::Conflict) => Outcome::fail(error.message()),
             Err(error) => Outcome::fail(format!("The background task was not started. {error}")),
         }
     }

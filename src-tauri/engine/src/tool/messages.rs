@@ -32,13 +32,16 @@ impl Tool for SendMessage {
     fn spec(&self, _given: &Given) -> ToolSpec {
         ToolSpec {
             name: "send_message".to_owned(),
-            description: "Sends a message to one of your background children. It joins the child's running turn \
-                          (steered), or wakes the child with its whole history as a new task (started). A failure \
-                          means that nothing was delivered."
+            description: "Sends a message to one of your children. It joins the running turn of a child in the \
+                          background (steered), or wakes one that has ended, with its whole history, as a new task \
+                          (started). A failure means that nothing was delivered."
                 .to_owned(),
             parameters: json!({
                 "type": "object",
-                "properties": { "child_id": { "type": "string" }, "message": { "type": "string" } },
+                "properties": {
+                    "child_id": { "type": "string", "description": "The child's id." },
+                    "message": { "type": "string", "description": "What it is to read." },
+                },
                 "required": ["child_id", "message"],
             }),
         }
@@ -58,7 +61,10 @@ impl Tool for SendMessage {
             Ok(sent) => {
                 let text = match sent.route {
                     Route::Steered => format!("steered: it joins the running turn of task {}.", sent.task),
-                    Route::Started => format!("started: it woke the child as task {}.", sent.task),
+                    Route::Started => format!(
+                        "started: it woke the child as task {}. You are told when it ends; collect with task_output.",
+                        sent.task
+                    ),
                 };
                 Outcome::ok(text).with(json!({ "task": sent.task, "child": args.child_id, "route": sent.route }))
             }

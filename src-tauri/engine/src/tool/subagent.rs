@@ -53,8 +53,8 @@ impl Tool for Subagent {
         });
         if self.instance.run_in_background && given.background() {
             description.push_str(
-                " In the background it returns a task id and a child id at once, and task_output collects the result; \
-                 otherwise the call waits for the result.",
+                " With run_in_background it returns a task id and a child id at once, and task_output collects the \
+                 result; without it the call waits for the result.",
             );
             properties["run_in_background"] = json!({ "type": "boolean", "description": "Do not wait for it." });
         } else {
@@ -123,15 +123,19 @@ fn answer(child: &SessionId, done: Done, given: &Given) -> Outcome {
     };
     let (how, why) = match done.end {
         TurnEnd::Completed => return Outcome::ok(format!("{text}{left}")),
-        TurnEnd::Stopped => ("was stopped", None),
-        TurnEnd::Failed => ("failed", done.detail),
-        TurnEnd::MaxTokens => ("reached its output limit", None),
-        TurnEnd::Refusal => ("was refused by its model", None),
-        TurnEnd::Limit => ("was ended by a limit", done.detail),
-        TurnEnd::Interrupted => ("was interrupted", None),
+        TurnEnd::Stopped => ("The child was stopped", None),
+        TurnEnd::Failed => ("The child failed", done.detail),
+        TurnEnd::MaxTokens => ("The child reached its output limit", None),
+        TurnEnd::Refusal => ("The child's model refused to answer", None),
+        TurnEnd::Limit => ("The child was ended by a limit", done.detail),
+        TurnEnd::Interrupted => ("The child was interrupted", None),
     };
     let why = why.map(|why| format!(" ({})", cut(&why, 4 * 1024))).unwrap_or_default();
     let said = if text.is_empty() { String::new() } else { format!("\nWhat it had said:\n{text}{left}") };
-    let on = given.words("send_message", &format!("send_message to {child} goes on with it."));
-    Outcome::fail(format!("The child {how}{why}.{on}{said}"))
+    let on = match done.end {
+        // Whoever stopped it wanted it to end.
+        TurnEnd::Stopped => String::new(),
+        _ => given.words("send_message", &format!("send_message to {child} goes on with it.")),
+    };
+    Outcome::fail(format!("{how}{why}.{on}{said}"))
 }

@@ -56,7 +56,7 @@ impl Tool for TaskOutput {
                 "properties": {
                     "task_id": { "type": "string" },
                     "wait": { "type": "boolean", "description": "Wait for its end." },
-                    "timeout_ms": { "type": "integer", "description": "At most this long; 30000 if not given, never over 600000." },
+                    "timeout_ms": { "type": "integer", "description": "How long to wait, in milliseconds: 30000 if not given, 600000 at most." },
                 },
                 "required": ["task_id"],
             }),
@@ -114,7 +114,8 @@ impl Tool for TaskList {
     fn spec(&self, _given: &Given) -> ToolSpec {
         ToolSpec {
             name: "task_list".to_owned(),
-            description: "Lists your background tasks, one line each: id, kind, status, label.".to_owned(),
+            description: "Lists your background tasks, one line each: id, kind, status, label, and the child's id."
+                .to_owned(),
             parameters: json!({ "type": "object", "properties": {} }),
         }
     }
@@ -158,7 +159,10 @@ impl Tool for TaskKill {
         let caller = Caller::Session(call.owner.session.clone());
         match self.0.kill(&caller, &args.task_id, Party::Owner, args.reason).await {
             Ok(task) if task.status.is_terminal() => Outcome::ok(format!("[{}: {}]", task.id, prompt::status(&task))),
-            Ok(task) => Outcome::ok(format!("Cancellation of {} requested.", task.id)),
+            Ok(task) => {
+                let seen = call.given.words("task_output", "task_output shows how it ends.");
+                Outcome::ok(format!("Cancellation of {} requested.{seen}", task.id))
+            }
             Err(error) => failed(&error, &call.given),
         }
     }
