@@ -252,7 +252,7 @@ impl Engine {
                 return Err(Error::new(Code::BadRequest, "This session is a root: use prompt. Nothing was sent."));
             };
             folder(Path::new(&record.cwd)).await?;
-            let parent = self.0.agents.ensure(&parent).await?;
+            let parent = self.0.control.host(&parent).await?;
             let message = Message { from: Party::Person, text: text.clone(), key: Some(key.to_owned()), expect };
             self.0.control.send(&parent.owner, child, message).await
         })

@@ -316,7 +316,7 @@ async fn live_through(story: &Story) -> Vec<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: CASES, max_shrink_iters: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: CASES, max_shrink_time: 20_000, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_happens_in_whatever_order_every_law_holds(story in story()) {
