@@ -72,7 +72,8 @@ struct Session {
     calls: BTreeSet<CallId>,
     /// Messages that are not read yet, and whether it was said that they wait.
     waiting: BTreeMap<i64, bool>,
-    /// The activation that it has now, and whether the last was cut off.
+    /// The activation that it has now, and whether the last was cut off, or the one turn for which its parent waits has
+    /// not begun.
     activation: Option<TaskId>,
     cut_off: bool,
 }
@@ -124,7 +125,8 @@ impl Laws {
             let activation =
                 self.tasks.iter().find(|(_, task)| task.child.as_ref() == Some(id) && task.status.is_none());
             let activation = activation.map(|(task, _)| task.clone());
-            let opened = Session { depth: *depth, root: Some(root.clone()), activation, ..Session::default() };
+            let cut_off = activation.is_none();
+            let opened = Session { depth: *depth, root: Some(root.clone()), activation, cut_off, ..Session::default() };
             self.sessions.insert(id.clone(), opened);
         }
         let Some(session) = self.sessions.get_mut(id) else {
@@ -140,6 +142,7 @@ impl Laws {
                 law(*task == session.activation || task.is_none(), "a turn belongs to the running activation");
                 session.turns = *turn;
                 session.turn = Some(task.clone());
+                session.cut_off = false;
             }
             Event::TurnEnded { turn, .. } => {
                 law(session.turn.is_some() && *turn == session.turns, "a turn ends once");

@@ -211,10 +211,10 @@ async fn the_tools_of_a_root() {
           ignore_case? {"type":"boolean"} 
           context? {"type":"integer","minimum":0,"maximum":5} Lines to show around each hit.
           limit? {"type":"integer","minimum":1,"maximum":2000} How many hits to show; 200 if left out.
-        bash: Runs a command with bash in the session's folder and answers its output, standard output and error together, and how it ended. Each call is a new shell with no input: it does not keep variables or the folder of an earlier call, and nothing can be typed into it. Of long output you see the beginning and the end. With run_in_background it starts a task and answers its id at once: for servers, watchers, and work that takes minutes.
+        bash: Runs a command with bash in the session's folder and answers its output, standard output and error together, and how it ended. Each call is a new shell with no input: it does not keep variables or the folder of an earlier call, and nothing can be typed into it. Of long output you see the beginning and the end. With run_in_background it starts a task and answers its id at once: for servers, watchers, and work that takes minutes. There timeout_ms may be up to a day, and without it the task has no time limit.
           command {"type":"string"} The command, as you would type it in a shell.
           description? {"type":"string"} What it does, in a few words, for the person who watches.
-          timeout_ms? {"type":"integer","minimum":1,"maximum":600000} How long it may run, in milliseconds; 120000 without it.
+          timeout_ms? {"type":"integer","minimum":1,"maximum":86400000} How long it may run, in milliseconds: 120000 without it, 600000 at most unless it runs in the background.
           run_in_background? {"type":"boolean"} Start it as a background task instead of waiting for its end.
         subagent: Gives a piece of work to a child agent, which knows only the prompt. With run_in_background it returns a task id and a child id at once, and task_output collects the result; without it the call waits for the result.
           description {"type":"string"} A label of three to six words.

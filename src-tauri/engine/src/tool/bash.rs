@@ -180,17 +180,19 @@ impl Bash {
 #[async_trait]
 impl Tool for Bash {
     fn spec(&self, given: &Given) -> ToolSpec {
+        let background = self.background.is_some() && given.background();
         let mut properties = json!({
             "command": { "type": "string", "description": "The command, as you would type it in a shell." },
             "description": { "type": "string", "description": "What it does, in a few words, for the person who watches." },
             "timeout_ms": {
                 "type": "integer",
                 "minimum": 1,
-                "maximum": millis(if self.background.is_some() { MAX_TASK } else { MAX_COMMAND }),
+                "maximum": millis(if background { MAX_TASK } else { MAX_COMMAND }),
                 "description": format!(
-                    "How long it may run, in milliseconds: {} without it, {} at most.",
+                    "How long it may run, in milliseconds: {} without it, {} at most{}.",
                     millis(DEFAULT_COMMAND),
-                    millis(MAX_COMMAND)
+                    millis(MAX_COMMAND),
+                    if background { " unless it runs in the background" } else { "" },
                 ),
             },
         });
@@ -199,7 +201,7 @@ impl Tool for Bash {
              and how it ended. Each call is a new shell with no input: it does not keep variables or the folder of an \
              earlier call, and nothing can be typed into it. Of long output you see the beginning and the end.",
         );
-        if self.background.is_some() && given.background() {
+        if background {
             description.push_str(
                 " With run_in_background it starts a task and answers its id at once: for servers, watchers, and work that \
                  takes minutes. There timeout_ms may be up to a day, and without it the task has no time limit.",
