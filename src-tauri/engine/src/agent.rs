@@ -65,6 +65,8 @@ pub struct Agent {
     /// Cancelled to stop the running turn; renewed for each turn.
     stop: Mutex<Stopper>,
     steerable: AtomicBool,
+    /// Whether it is in a turn, or between one and the next that follows by itself.
+    busy: AtomicBool,
     /// Whether a new notice starts a turn by itself.
     would_wake: AtomicBool,
     /// Notices that were owed before this event of its log do not wake it: its turn was stopped or failed after them.
@@ -312,6 +314,7 @@ impl Agents {
             mail: mail.clone(),
             stop: Mutex::default(),
             steerable: AtomicBool::new(false),
+            busy: AtomicBool::new(false),
             would_wake: AtomicBool::new(self.0.config.notices.wake),
             parked: AtomicI64::new(0),
             held: AtomicBool::new(false),
@@ -447,6 +450,11 @@ impl Agent {
         lock(&self.stop).turn.is_some()
     }
 
+    /// Whether it is in a turn, or between one and the next that follows by itself.
+    pub fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Acquire)
+    }
+
     /// Whether a running turn takes messages.
     pub fn steerable(&self) -> bool {
         self.steerable.load(Ordering::Acquire)
@@ -468,6 +476,7 @@ impl Agent {
     fn begin_turn(&self, token: CancellationToken) {
         let turn = Running { stop: token, over: CancellationToken::new() };
         *lock(&self.stop) = Stopper { turn: Some(turn), by: None };
+        self.busy.store(true, Ordering::Release);
         self.steerable.store(true, Ordering::Release);
     }
 

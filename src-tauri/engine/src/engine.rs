@@ -354,7 +354,7 @@ impl Engine {
         }
         let is_root = sessions.iter().any(|root| root.id == *session && root.depth == 0);
         let agent = self.0.agents.get(session).filter(|_| is_root);
-        Ok(!agent.is_some_and(|agent| agent.would_wake(&owed)))
+        Ok(!agent.is_some_and(|agent| agent.is_busy() || agent.would_wake(&owed)))
     }
 
     /// Rows of a transcript: the newest `limit` before `before`, or the oldest `limit` after `after`, or the newest.

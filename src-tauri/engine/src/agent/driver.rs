@@ -118,6 +118,7 @@ impl Driver {
                     _ => None,
                 };
             }
+            self.agent.busy.store(false, Ordering::Release);
             self.agent.rest(self.budget_left());
         }
     }
