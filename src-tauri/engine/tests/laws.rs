@@ -81,7 +81,8 @@ struct Session {
 struct Task {
     owner: SessionId,
     child: Option<SessionId>,
-    stopping: bool,
+    /// Who stopped it last.
+    stopping: Option<Party>,
     status: Option<TaskStatus>,
     settled: i64,
     owes: bool,
@@ -207,7 +208,7 @@ impl Laws {
                 let started = Task {
                     owner: id.clone(),
                     child: child.clone(),
-                    stopping: false,
+                    stopping: None,
                     status: None,
                     settled: 0,
                     owes: false,
@@ -220,10 +221,12 @@ impl Laws {
                     child.activation = Some(task.clone());
                 }
             }
-            Event::TaskStopping { task, .. } => match self.tasks.get_mut(task) {
+            Event::TaskStopping { task, by, .. } => match self.tasks.get_mut(task) {
                 Some(task) if task.owner == *id => {
-                    law(!task.stopping && task.status.is_none(), "a task is stopped once, and before its end");
-                    task.stopping = true;
+                    // Whoever asks outranks a time limit.
+                    let first = matches!(task.stopping, None | Some(Party::Limit));
+                    law(first && task.status.is_none(), "a task is stopped once, and before its end");
+                    task.stopping = Some(*by);
                 }
                 _ => law(false, "a stop stands with the owner"),
             },
