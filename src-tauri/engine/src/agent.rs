@@ -7,8 +7,9 @@ use crate::error::{Code, Error, Result};
 use crate::event::{Event, Mode, Party, Recorded, ToolFilter, TurnEnd};
 use crate::id::{Owner, SessionId, TaskId};
 use crate::live::Live;
-use crate::llm::{Model, ToolSpec};
+use crate::llm::Model;
 use crate::log::{Log, OwedNotice};
+use crate::prompt::Given;
 use crate::scope::Scope;
 use crate::task::{Cause, Mailbox, Tasks, lock};
 use crate::tool::Tool;
@@ -57,9 +58,9 @@ pub struct Bar {
     sessions: HashSet<SessionId>,
 }
 
-/// A tool and how the model sees it, which is made once and read at every step.
+/// A tool under its name.
 struct Offer {
-    spec: ToolSpec,
+    name: String,
     tool: Arc<dyn Tool>,
 }
 
@@ -73,7 +74,8 @@ pub struct Agent {
     /// Cancelled to stop the running turn; renewed for each turn.
     stop: Mutex<Stopper>,
     steerable: AtomicBool,
-    turning: watch::Sender<bool>,
+    /// Whether it is in a turn, or between one and the next that follows by itself.
+    busy: AtomicBool,
     /// Whether a new notice starts a turn by itself.
     would_wake: AtomicBool,
     /// Notices that were owed before this event of its log do not wake it: its turn was stopped or failed after them.
@@ -91,8 +93,16 @@ pub struct Agent {
 
 #[derive(Default)]
 struct Stopper {
-    turn: Option<CancellationToken>,
+    turn: Option<Running>,
     by: Option<Party>,
+}
+
+/// A turn that runs.
+struct Running {
+    /// Cancelled to stop it.
+    stop: CancellationToken,
+    /// Fires when it is over.
+    over: CancellationToken,
 }
 
 enum Mail {
@@ -191,7 +201,8 @@ impl Agents {
 
     /// Gives the agents their tools. They come after the agents, because some of them start agents.
     pub fn equip(&self, tools: Vec<Arc<dyn Tool>>) {
-        let offers = tools.into_iter().map(|tool| Arc::new(Offer { spec: tool.spec(), tool })).collect();
+        let offers =
+            tools.into_iter().map(|tool| Arc::new(Offer { name: tool.spec(&Given::default()).name, tool })).collect();
         if self.0.tools.set(offers).is_err() {
             tracing::error!("the tools were given twice; the first stand");
         }
@@ -328,7 +339,7 @@ impl Agents {
             mail: mail.clone(),
             stop: Mutex::default(),
             steerable: AtomicBool::new(false),
-            turning: watch::channel(false).0,
+            busy: AtomicBool::new(false),
             would_wake: AtomicBool::new(self.0.config.notices.wake),
             parked: AtomicI64::new(0),
             held: AtomicBool::new(false),
@@ -493,18 +504,24 @@ impl Agent {
         matches!(self.drive, Drive::Host)
     }
 
-    /// Stops the running turn. Answers whether one was running.
-    pub fn stop_turn(&self, by: Party) -> bool {
-        let mut stop = lock(&self.stop);
-        let Some(turn) = stop.turn.clone() else { return false };
-        stop.by.get_or_insert(by);
-        turn.cancel();
-        true
+    /// Stops the running turn, if one runs. Answers what fires when that turn, and not one after it, is over.
+    pub fn stop_turn(&self, by: Party) -> Option<CancellationToken> {
+        let mut stopper = lock(&self.stop);
+        let Stopper { turn, by: first } = &mut *stopper;
+        let turn = turn.as_ref()?;
+        first.get_or_insert(by);
+        turn.stop.cancel();
+        Some(turn.over.clone())
     }
 
     /// Whether a turn is running.
     pub fn in_turn(&self) -> bool {
         lock(&self.stop).turn.is_some()
+    }
+
+    /// Whether it is in a turn, or between one and the next that follows by itself.
+    pub fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Acquire)
     }
 
     /// Whether a running turn takes messages.
@@ -526,20 +543,14 @@ impl Agent {
     }
 
     fn begin_turn(&self, token: CancellationToken) {
-        *lock(&self.stop) = Stopper { turn: Some(token), by: None };
+        let turn = Running { stop: token, over: CancellationToken::new() };
+        *lock(&self.stop) = Stopper { turn: Some(turn), by: None };
+        self.busy.store(true, Ordering::Release);
         self.steerable.store(true, Ordering::Release);
-        self.turning.send_replace(true);
-    }
-
-    /// Waits until no turn runs.
-    pub async fn turn_over(&self) {
-        let mut turning = self.turning.subscribe();
-        // The sender lives in this very agent, so the wait cannot fail.
-        drop(turning.wait_for(|turning| !turning).await);
     }
 
     fn turn_token(&self) -> CancellationToken {
-        lock(&self.stop).turn.clone().unwrap_or_default()
+        lock(&self.stop).turn.as_ref().map(|turn| turn.stop.clone()).unwrap_or_default()
     }
 
     /// No message joins this turn any more.
@@ -548,10 +559,12 @@ impl Agent {
     }
 
     fn end_turn(&self) {
-        lock(&self.stop).turn = None;
+        let turn = lock(&self.stop).turn.take();
         // What streamed and never became an event is not shown any longer.
         self.live.committed();
-        self.turning.send_replace(false);
+        if let Some(turn) = turn {
+            turn.over.cancel();
+        }
     }
 
     fn stopped_by(&self) -> Option<Party> {

@@ -4,7 +4,7 @@
 //! task, or is said not to be delivered. The association of a child with its activation is installed before anything
 //! is awaited and removed after the end is on record; it is the only thing that routes.
 
-use crate::agent::{Agents, Done};
+use crate::agent::{Agent, Agents, Done};
 use crate::budget::Budgets;
 use crate::config::bounds::MAX_MESSAGE;
 use crate::config::{Limits, SubagentConfig};
@@ -52,11 +52,20 @@ struct Association {
     phase: Phase,
 }
 
+impl Association {
+    /// Whether it is that of a live child of this tree.
+    fn is_alive_in(&self, root: &SessionId) -> bool {
+        self.root == *root && !matches!(self.phase, Phase::Hosting(_))
+    }
+}
+
 #[derive(Clone)]
 enum Phase {
     Starting,
     Running(Arc<dyn Run>),
     Settling,
+    /// It has no activation, and so many want it live to own a task of its own child.
+    Hosting(usize),
 }
 
 /// What a delegation asks for.
@@ -180,6 +189,27 @@ impl Control {
         }
     }
 
+    /// The live agent of a session, made live when it is not, to own a task of one of its children. A child that is just
+    /// being woken is left alone, and none is woken while it is made live for this.
+    pub async fn host(&self, session: &SessionId) -> Result<Arc<Agent>> {
+        let root = self.0.log.session(session).await?.root;
+        let _claim = {
+            let mut active = lock(&self.0.active);
+            let none = || Association { root, task: None, phase: Phase::Hosting(0) };
+            match &mut active.entry(session.clone()).or_insert_with(none).phase {
+                Phase::Hosting(claims) => {
+                    *claims += 1;
+                    Some(Claim { control: self.clone(), session: session.clone() })
+                }
+                Phase::Starting if self.0.agents.get(session).is_none() => {
+                    return Err(not_delivered("its parent is just starting"));
+                }
+                Phase::Starting | Phase::Running(_) | Phase::Settling => None,
+            }
+        };
+        self.0.agents.ensure(session).await
+    }
+
     /// Whether the last that a child did was ended by the person.
     async fn stopped_by_person(&self, child: &SessionView) -> Result<bool> {
         let Some(task) = &child.task else { return Ok(false) };
@@ -204,6 +234,7 @@ impl Control {
                 (Phase::Running(_), None) => Err(not_delivered("its parent waits for it and it takes no messages")),
                 (Phase::Starting, _) => Err(not_delivered("it is starting and cannot be steered yet")),
                 (Phase::Settling, _) => Err(not_delivered("the turn ended first")),
+                (Phase::Hosting(_), _) => Err(not_delivered("a child of its own is just being spoken to")),
             };
         }
         if self.0.agents.get(child).is_some() {
@@ -403,7 +434,7 @@ impl Control {
             admit(&active, root, limits)?;
             let association = Association { root: root.clone(), task: None, phase: Phase::Starting };
             active.insert(child.clone(), association);
-            let tree = active.iter().filter(|(_, other)| other.root == *root).map(|(child, _)| child.clone());
+            let tree = active.iter().filter(|(_, other)| other.is_alive_in(root)).map(|(child, _)| child.clone());
             (Seat { control: self.clone(), child: child.clone() }, tree.collect::<BTreeSet<_>>())
         };
         let limit = limits.children as usize;
@@ -412,7 +443,10 @@ impl Control {
             had.extend(self.0.log.children(root).await?);
             if had.len() > limit {
                 let children = had.len() - 1;
-                let message = format!("This tree has had {children} children, as many as it may. Nothing was started.");
+                let message = format!(
+                    "This tree has had as many children as it may: {children}. Go on with those that are there, or do \
+                     the work yourself. Nothing was started."
+                );
                 return Err(Error::new(Code::Limit, message));
             }
         }
@@ -458,13 +492,31 @@ impl Drop for Seat {
     }
 }
 
+/// One who wants a session live, and no activation of it meanwhile.
+struct Claim {
+    control: Control,
+    session: SessionId,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let mut active = lock(&self.control.0.active);
+        if let Some(Association { phase: Phase::Hosting(claims), .. }) = active.get_mut(&self.session) {
+            *claims -= 1;
+            if *claims == 0 {
+                active.remove(&self.session);
+            }
+        }
+    }
+}
+
 /// Whether the tree may have one more live child.
 fn admit(active: &HashMap<SessionId, Association>, root: &SessionId, limits: &Limits) -> Result<()> {
     let limit = limits.live_children as usize;
-    let live = active.values().filter(|association| association.root == *root).count();
+    let live = active.values().filter(|association| association.is_alive_in(root)).count();
     if limit > 0 && live >= limit {
         let message = format!(
-            "{live} children of this tree are alive, as many as may be. Wait until one has ended, then try again. \
+            "This tree has as many live children as it may: {live}. Wait until one has ended, then try again. \
              Nothing was started."
         );
         return Err(Error::new(Code::Limit, message));

@@ -255,7 +255,7 @@ impl Engine {
                 return Err(Error::new(Code::BadRequest, "This session is a root: use prompt. Nothing was sent."));
             };
             folder(Path::new(&record.cwd)).await?;
-            let parent = self.0.agents.ensure(&parent).await?;
+            let parent = self.0.control.host(&parent).await?;
             let message = Message { from: Party::Person, text: text.clone(), key: Some(key.to_owned()), expect };
             self.0.control.send(&parent.owner, child, message).await
         })
@@ -357,7 +357,7 @@ impl Engine {
         }
         let is_root = sessions.iter().any(|root| root.id == *session && root.depth == 0);
         let agent = self.0.agents.get(session).filter(|_| is_root);
-        Ok(!agent.is_some_and(|agent| agent.would_wake(&owed)))
+        Ok(!agent.is_some_and(|agent| agent.is_busy() || agent.would_wake(&owed)))
     }
 
     /// Rows of a transcript: the newest `limit` before `before`, or the oldest `limit` after `after`, or the newest.

@@ -183,7 +183,8 @@ impl Log {
 
     /// Appends to several sessions in one transaction. Answers all events as recorded, in order. An append to a
     /// session that does not exist (and that the entry does not open) is refused: `unknown_session`. A
-    /// `TaskSettled` for a task that is already terminal is refused: `conflict`; nothing of the batch is written.
+    /// `TaskStopping` or `TaskSettled` for a task that is already terminal is refused: `conflict`; nothing of the batch
+    /// is written.
     /// Writes happen in the order of these calls, also those that are not awaited yet or never.
     pub fn write(&self, entries: Vec<Entry>) -> impl Future<Output = Result<Vec<Recorded>>> + Send {
         self.submit(move |writing| append::entries(writing, &entries))

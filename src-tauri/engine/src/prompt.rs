@@ -1,38 +1,79 @@
 //! The words that the runtime says to a model: instructions, notices, and the status lines of tasks.
 
 use crate::event::{Party, TaskStatus};
+use crate::id::SessionId;
 use crate::text::plain;
 use crate::view::TaskView;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// How much of a label or detail is repeated to a model, in characters. It stays one line, so that it cannot open a
 /// line of its own that looks like the runtime's.
 const MAX_LABEL: usize = 200;
 
-/// The instructions of a session. `tools` are the names that it is given, `delegates` is whether one of them gives work
-/// to a child, `persona` comes first when there is one.
-pub fn system(cwd: &str, depth: u32, tools: &[&str], delegates: bool, persona: Option<&str>) -> String {
-    let has = |name: &str| tools.contains(&name);
+/// The names of the tools that a session is given. What its model reads of the runtime names no others.
+#[derive(Clone, Debug, Default)]
+pub struct Given(Arc<BTreeSet<String>>);
+
+impl Given {
+    /// These tools.
+    pub fn new(names: impl IntoIterator<Item = String>) -> Self {
+        Self(Arc::new(names.into_iter().collect()))
+    }
+
+    /// Whether the tool `name` is among them.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.contains(name)
+    }
+
+    /// Whether the session may start background tasks: it must be able to collect what comes of them.
+    pub fn background(&self) -> bool {
+        self.has("task_output")
+    }
+
+    /// Whether the session can send messages to its children.
+    pub fn messages(&self) -> bool {
+        self.has("send_message")
+    }
+
+    /// These words, after a space, for a tool that is given; nothing for one that is not.
+    pub fn words(&self, tool: &str, words: &str) -> String {
+        if self.has(tool) { format!(" {words}") } else { String::new() }
+    }
+
+    /// What is said where the end of a child's answer is left out.
+    pub fn left_out(&self, child: &SessionId, bytes: u64) -> String {
+        let way = format!(": ask the child {child} for them by send_message");
+        format!("[{bytes} more bytes are left out{}]", if self.messages() { &way } else { "" })
+    }
+}
+
+/// The instructions of a session with the tools `given`. `delegates` is whether one of them gives work to a child,
+/// `persona` comes first when there is one.
+pub fn system(cwd: &str, depth: u32, given: &Given, delegates: bool, persona: Option<&str>) -> String {
     let mut parts: Vec<String> = Vec::new();
     parts.extend(persona.map(str::to_owned));
+    let tasks = given.background() && (delegates || given.has("bash"));
     parts.push(format!(
         "You are an agent in Coppice. You work in the folder {cwd}; relative paths start there. Do what you are \
-         asked with your tools, and say in the end what you found and did. Report only what your tools really showed."
+         asked with the tools that you have, and say in the end what you found and did. Report only what your tools \
+         really showed."
     ));
     if depth > 0 {
-        parts.push(
-            "You were delegated by another agent. Your last message is your result: make it complete. When you have \
-             given it, your background tasks are ended, so collect first what you need. A message may arrive while \
-             you work; it changes what you do next."
-                .to_owned(),
-        );
+        let ended = "When you have given it, your background tasks are ended, so collect first what you need. ";
+        parts.push(format!(
+            "Another agent gave you your task. Your last message is your result: make it complete. {}A message may \
+             arrive while you work; it changes what you do next.",
+            if tasks { ended } else { "" }
+        ));
     }
-    if has("task_output") {
-        parts.push(
+    if tasks {
+        parts.push(format!(
             "Background tasks: keep the ids that you are given. Go on with independent work; do not poll. You are \
-             told when a task ends. Collect with task_output what is still relevant before you answer, and end with \
-             task_kill what no longer matters. task_list shows what you own."
-                .to_owned(),
-        );
+             told when a task ends. Collect with task_output what is still relevant before you answer.{}{}",
+            given.words("task_kill", "End with task_kill what no longer matters."),
+            given.words("task_list", "task_list shows what you own."),
+        ));
     }
     if delegates {
         parts.push(
@@ -41,10 +82,10 @@ pub fn system(cwd: &str, depth: u32, tools: &[&str], delegates: bool, persona: O
                 .to_owned(),
         );
     }
-    if has("send_message") {
+    if delegates && given.messages() {
         parts.push(
-            "A background child keeps its history after it has ended: send_message joins its running turn, or \
-             resumes it as a new task."
+            "A child keeps its history after it has ended. send_message joins the running turn of a child in the \
+             background, or wakes one that has ended, as a new task."
                 .to_owned(),
         );
     }
@@ -56,32 +97,40 @@ pub fn system(cwd: &str, depth: u32, tools: &[&str], delegates: bool, persona: O
     parts.join("\n\n")
 }
 
-/// The notice that a task ended, as its owner's model reads it. Never the output itself.
-pub fn notice(task: &TaskView) -> String {
+/// The notice that a task ended, as the model of its owner, who has the tools `given`, reads it. Never the output
+/// itself.
+pub fn notice(task: &TaskView, given: &Given) -> String {
     let child = task.child.as_ref();
     let kind = match child {
         Some(child) => format!("child {child}"),
         None => task.kind.clone(),
     };
-    let collect = match (task.status, child) {
-        (TaskStatus::Interrupted, Some(_)) => "Its history is kept: go on with it by send_message.".to_owned(),
-        (TaskStatus::Interrupted, None) => "Start it again if it still matters.".to_owned(),
-        _ => format!("Collect with task_output, task_id \"{}\".", task.id),
+    let collect = given.words("task_output", &format!("Collect with task_output, task_id \"{}\".", task.id));
+    let next = match (task.status, child) {
+        (TaskStatus::Interrupted, Some(_)) if given.messages() => {
+            " Its history is kept: send_message goes on with it.".to_owned()
+        }
+        (TaskStatus::Interrupted, Some(_)) => " Its history is kept.".to_owned(),
+        (TaskStatus::Interrupted, None) => format!("{collect} Start it again if it still matters."),
+        _ => collect,
     };
-    format!("[runtime] Task {} ({kind}, {:?}): {}. {collect}", task.id, plain(&task.label, MAX_LABEL), status(task))
+    format!("[runtime] Task {} ({kind}, {:?}): {}.{next}", task.id, plain(&task.label, MAX_LABEL), status(task))
 }
 
 /// What a model is told when a budget of its tree is nearly used up.
 pub fn wrap_up(spent: &str) -> String {
     format!(
         "[runtime] Most of what this tree of agents may spend is used: {spent}. Wrap up now: start nothing new, collect \
-         what you still need, and give your answer. When nothing is left, you are ended."
+         what you still need, and give your answer. When nothing is left, your turn is ended."
     )
 }
 
 /// What a model is told when it goes in a circle; `what` says how, `most` when it is ended.
 pub fn circle(what: &str, most: u32) -> String {
-    format!("[runtime] {what}. Try another way, or say what stands in yours; after {most} such steps you are ended.")
+    format!(
+        "[runtime] {what}. Try another way, or say what stands in yours; after {most} such steps in a row your turn is \
+         ended."
+    )
 }
 
 /// How a task stands, in a few words: the line that follows every read of it.

@@ -9,7 +9,7 @@ use crate::config::bounds::MAX_WAIT;
 use crate::error::{Code, Error, Result};
 use crate::event::{Event, Party, TaskStatus};
 use crate::id::{AgentId, CallId, Owner, SessionId, TaskId};
-use crate::log::{Log, TaskDraft};
+use crate::log::{Entry, Log, TaskDraft};
 use crate::output::{OutputLog, Outputs};
 use crate::scope::Scope;
 use crate::text::cut;
@@ -298,8 +298,8 @@ impl Tasks {
         };
         if limit > 0 && attached.places >= limit {
             let message = format!(
-                "{limit} background tasks of this session are alive, as many as it may have. Wait for one with \
-                 task_output, or end one with task_kill, then start again. Nothing was started."
+                "This session has as many live background tasks as it may: {limit}. Wait until one has ended, or end one, \
+                 then start again. Nothing was started."
             );
             return Err(Error::new(Code::Limit, message));
         }
@@ -432,9 +432,14 @@ impl Tasks {
                 Some(_) => return true,
             }
         }
-        live.cancel.cancel();
         let stopping = Event::TaskStopping { task: id.clone(), by: cause.party(), reason };
-        if let Err(error) = self.0.log.append(&live.owner.session, vec![stopping]).await {
+        // On its way before the stop is felt, so that the log has it before what comes of it.
+        let written = self.0.log.write(vec![Entry::new(&live.owner.session, vec![stopping])]);
+        live.cancel.cancel();
+        // A conflict means that its own end was faster.
+        if let Err(error) = written.await
+            && error.code() != Code::Conflict
+        {
             tracing::error!(task = %id, %error, "a stop could not be recorded; the task is ended all the same");
         }
         true
@@ -445,7 +450,7 @@ impl Tasks {
         let task = self.0.log.task(id).await?;
         match caller {
             Caller::Session(session) if *session != task.owner => {
-                let message = format!("Task {id} belongs to another session. task_list shows yours.");
+                let message = format!("Task {id} belongs to another session.");
                 Err(Error::new(Code::NotYours, message))
             }
             _ => Ok(task),

@@ -5,6 +5,7 @@ use crate::env::Env;
 use crate::event::{Event, Mode};
 use crate::id::{CallId, Owner};
 use crate::llm::ToolSpec;
+use crate::prompt::Given;
 use async_trait::async_trait;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -25,8 +26,9 @@ pub mod tasks;
 /// on. A tool watches `call.cancel` and ends soon after it fires, leaving nothing behind.
 #[async_trait]
 pub trait Tool: Send + Sync {
-    /// How the model sees it.
-    fn spec(&self) -> ToolSpec;
+    /// How the model of a session that has the tools `given` sees it: it names no others, and offers nothing that
+    /// needs another.
+    fn spec(&self, given: &Given) -> ToolSpec;
 
     /// What it is for.
     fn kind(&self) -> Kind {
@@ -71,6 +73,8 @@ pub struct Call {
     pub cancel: CancellationToken,
     /// Fires when the task or child that the call starts is sure of its place: the next start may begin.
     pub numbered: CancellationToken,
+    /// The tools of the session. The outcome names no others.
+    pub given: Given,
     /// Takes output while the call runs, for the person who watches.
     pub live: Arc<dyn LiveOutput>,
     /// The world.

@@ -7,6 +7,7 @@ use crate::event::{Block, Event, Party, Route, Stop, TurnEnd};
 use crate::id::{CallId, TaskId};
 use crate::llm::{Failure, Reply};
 use crate::log::OwedNotice;
+use crate::prompt::{self, Given};
 use crate::tool::Outcome;
 use crate::transcript::{Waiting, cut_off, prose};
 
@@ -18,6 +19,7 @@ pub struct Turn {
     step: u32,
     first_step: u32,
     bounds: Bounds,
+    given: Given,
     phase: Phase,
     circle: Circle,
 }
@@ -131,10 +133,10 @@ pub struct CallRequest {
 }
 
 impl Turn {
-    /// Turn `number` of a session that has taken `steps` steps.
-    pub fn new(number: u32, task: Option<TaskId>, steps: u32, bounds: Bounds) -> Self {
+    /// Turn `number` of a session that has taken `steps` steps and has the tools `given`.
+    pub fn new(number: u32, task: Option<TaskId>, steps: u32, bounds: Bounds, given: Given) -> Self {
         let phase = Phase::Between { answered: false };
-        Self { number, task, step: steps, first_step: steps + 1, bounds, phase, circle: Circle::default() }
+        Self { number, task, step: steps, first_step: steps + 1, bounds, given, phase, circle: Circle::default() }
     }
 
     /// The event that begins it.
@@ -204,7 +206,7 @@ impl Turn {
                 task: notice.task.id.clone(),
                 settled: notice.settled,
                 step: self.step,
-                text: crate::prompt::notice(&notice.task),
+                text: prompt::notice(&notice.task, &self.given),
             });
         }
         events.extend(self.warnings(spent));
@@ -245,20 +247,15 @@ impl Turn {
         };
         let near = spent.iter().filter(|spent| spent.is_near());
         let mut told: Vec<Event> =
-            near.map(|near| warned(near.limit, near.used, near.most, crate::prompt::wrap_up(&near.words()))).collect();
+            near.map(|near| warned(near.limit, near.used, near.most, prompt::wrap_up(&near.words()))).collect();
         // Half of the way leaves room to turn round.
         if same_calls > 1 && same == same_calls.div_ceil(2) {
             let what = format!("You made the same calls {same} times in a row, with the same results");
-            told.push(warned("same_calls", same.into(), same_calls.into(), crate::prompt::circle(&what, same_calls)));
+            told.push(warned("same_calls", same.into(), same_calls.into(), prompt::circle(&what, same_calls)));
         }
         if failed_steps > 1 && failed == failed_steps.div_ceil(2) {
             let what = format!("Every call of your last {failed} steps failed");
-            told.push(warned(
-                "failed_steps",
-                failed.into(),
-                failed_steps.into(),
-                crate::prompt::circle(&what, failed_steps),
-            ));
+            told.push(warned("failed_steps", failed.into(), failed_steps.into(), prompt::circle(&what, failed_steps)));
         }
         told
     }

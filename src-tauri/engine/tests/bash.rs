@@ -9,6 +9,7 @@ use coppice_engine::error::Result;
 use coppice_engine::event::Mode;
 use coppice_engine::id::{AgentId, Owner, TaskId};
 use coppice_engine::process::{Exit, Plan, Processes};
+use coppice_engine::prompt::Given;
 use coppice_engine::tool::bash::{Bash, StartBackground, start_background};
 use coppice_engine::tool::{Call, LiveOutput, Outcome, Tool};
 use futures::FutureExt;
@@ -52,6 +53,10 @@ fn bench(name: &str) -> Bench {
     Bench { name: store(name), bash, processes, book, watcher: Arc::default(), cancel: CancellationToken::new() }
 }
 
+fn given() -> Given {
+    Given::new(["bash", "task_output"].map(str::to_owned))
+}
+
 impl Bench {
     fn call(&self) -> Call {
         Call {
@@ -61,6 +66,7 @@ impl Bench {
             mode: Mode::Full,
             cancel: self.cancel.clone(),
             numbered: CancellationToken::new(),
+            given: given(),
             live: self.watcher.clone(),
             env: Env::system(),
         }
@@ -419,7 +425,7 @@ impl StartBackground for Runtime {
 #[tokio::test]
 async fn the_model_is_offered_background_tasks_only_where_they_can_be_started() {
     let mut bench = bench("offer");
-    let offered = |bash: &Bash| bash.spec().parameters["properties"].get("run_in_background").is_some();
+    let offered = |bash: &Bash| bash.spec(&given()).parameters["properties"].get("run_in_background").is_some();
     assert!(!offered(&bench.bash));
     let runtime = Arc::new(Runtime(Mutex::default()));
     bench.bash = Bash::new(bench.processes.clone(), Some(runtime.clone()), GRACE, IDLE);

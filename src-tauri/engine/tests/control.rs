@@ -1,6 +1,6 @@
 //! Races and stops: a message is read once or said not to be delivered; what a receipt says is what happened.
 
-use crate::lab::{Lab, call, delegate, gate, key, say, user_texts, within};
+use crate::lab::{Lab, PATIENCE, call, delegate, gate, key, say, user_texts, within};
 use crate::process::{nap, running};
 use coppice_engine::engine::Target;
 use coppice_engine::error::Code;
@@ -476,4 +476,19 @@ fn a_child_is_never_given_a_tool_that_its_parent_is_not() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_the_turn_that_it_stops_and_not_for_one_that_a_prompt_begins_then() {
+    let lab = Lab::new().await;
+    lab.script("root", vec![vec![gate("never")], vec![gate("never")], vec![gate("never")]]);
+    for _ in 0..20 {
+        let root = lab.prompted("go").await;
+        let stop = lab.engine.stop(Target::Turn(root.clone()), None, false, Box::leak(Box::new(key())));
+        let prompt = lab.engine.prompt(&root, "go on".into(), Box::leak(Box::new(key())));
+        let (receipt, prompted) = within(async { tokio::join!(stop, prompt) }).await;
+        prompted.unwrap();
+        assert_eq!(receipt.unwrap().unconfirmed, Vec::<String>::new());
+    }
+    lab.engine.shutdown(PATIENCE).await.unwrap();
 }

@@ -294,7 +294,7 @@ async fn a_tree_stays_within_its_depth_and_a_session_within_its_places() {
     let answers = results(&lab.requests(&root)[1]);
     let refused: Vec<&(bool, String)> = answers.iter().filter(|(ok, _)| !ok).collect();
     assert_eq!(refused.len(), 2);
-    assert!(refused[0].1.contains("as many as it may have"), "{refused:?}");
+    assert!(refused[0].1.contains("as many live background tasks as it may: 2."), "{refused:?}");
     let (sessions, tasks) = lab.engine.tree(None).await.unwrap();
     assert_eq!((sessions.len(), tasks.len()), (3, 2), "a refused start leaves nothing behind");
     let child = lab.requests(&sessions[1].id);
@@ -315,8 +315,11 @@ async fn many_starts_of_one_reply_keep_its_order_and_the_tree_stays_within_its_c
     lab.rest(&root).await;
     let answers = results(&lab.requests(&root)[1]);
     for (at, (ok, text)) in answers.iter().enumerate() {
-        let begins =
-            if at < 7 { format!("Started task subagent-{} ", at + 1) } else { "This tree has had 7".to_owned() };
+        let begins = if at < 7 {
+            format!("Started task subagent-{} ", at + 1)
+        } else {
+            "This tree has had as many children as it may: 7.".to_owned()
+        };
         assert!(*ok == (at < 7) && text.starts_with(&begins), "{at}: {text}");
     }
     let (sessions, tasks) = lab.engine.tree(None).await.unwrap();
@@ -517,7 +520,8 @@ async fn a_store_that_takes_nothing_is_told_and_the_turn_ends_as_soon_as_it_does
             _ => None,
         })
         .collect();
-    assert_eq!(ends, [TurnEnd::Failed]);
+    assert_eq!(ends, [TurnEnd::Stopped]);
+    assert_eq!(lab.engine.usage(&root).await.unwrap().0.output, 5, "what the reply cost is kept, as is the reply");
     lab.engine.prompt(&root, "and now?".into(), &key()).await.unwrap();
     assert_eq!(lab.rest(&root).await.state, SessionState::Idle);
 }

@@ -4,6 +4,7 @@ use coppice_engine::config::bounds::MAX_RESULT;
 use coppice_engine::env::Env;
 use coppice_engine::event::Mode;
 use coppice_engine::id::{AgentId, CallId, Owner, SessionId};
+use coppice_engine::prompt::Given;
 use coppice_engine::tool::edit::EditFile;
 use coppice_engine::tool::files::{FileMemory, ReadFile, WriteFile};
 use coppice_engine::tool::{Call, LiveOutput, Outcome, Tool};
@@ -30,6 +31,7 @@ pub fn call(session: &str, cwd: &Path) -> Call {
         mode: Mode::Full,
         cancel: CancellationToken::new(),
         numbered: CancellationToken::new(),
+        given: Given::default(),
         live: Arc::new(Silent),
         env: Env::system(),
     }
@@ -194,14 +196,14 @@ async fn what_is_no_text_file_is_refused_and_never_waited_for() {
         &work.read(json!({"path": "binary"})).await,
         expect!["binary is not shown: it is binary, or text in an encoding with NUL bytes (6 bytes)."],
     );
+    refused(&work.read(json!({"path": "."})).await, expect![[r#"This path is a folder. List it by the pattern "*"."#]]);
     refused(
-        &work.read(json!({"path": "."})).await,
-        expect![[r#"This path is a folder. List it with glob and the pattern "*"."#]],
+        &work.read(json!({"path": "closed/../none"})).await,
+        expect!["There is no file none. Look for it by a pattern."],
     );
-    refused(&work.read(json!({"path": "closed/../none"})).await, expect!["There is no file none. Find it with glob."]);
     refused(
         &work.read(json!({"path": "~/notes"})).await,
-        expect!["There is no file ~/notes. `~` is not expanded: give the absolute path. Find it with glob."],
+        expect!["There is no file ~/notes. `~` is not expanded: give the absolute path. Look for it by a pattern."],
     );
     refused(
         &work.read(json!({"path": ""})).await,
@@ -444,7 +446,7 @@ async fn an_edit_that_does_not_fit_says_what_is_nearest() {
     );
     refused(
         &work.edit(edit("", "x")).await,
-        expect!["`old` is empty. Give the text to replace, or make a new file with write_file."],
+        expect!["`old` is empty. Give the text to replace: this tool makes no new files."],
     );
     refused(&work.edit(edit("x", "x")).await, expect!["`old` and `new` are the same, so there is nothing to change."]);
     work.put("latin", b"caf\xe9 x");

@@ -5,6 +5,7 @@ use coppice_engine::engine::Target;
 use coppice_engine::event::{Block, Event, Party, Recorded, Stop, Usage};
 use coppice_engine::id::{CallId, SessionId};
 use coppice_engine::llm::{Failure, FailureKind, Message, Reply};
+use coppice_engine::prompt::Given;
 use coppice_engine::tool::Outcome;
 use coppice_engine::transcript::{Transcript, Waiting};
 use coppice_engine::turn::{Bounds, Effect, Input, Turn};
@@ -116,7 +117,7 @@ fn reply(calls: usize, stop: Stop, text: &str) -> Reply {
 proptest! {
     #[test]
     fn a_turn_ends_exactly_once_and_never_leaves_a_call_without_a_result(choices in inputs()) {
-        let mut turn = Turn::new(1, None, 0, Bounds { steps: 20, ..Bounds::default() });
+        let mut turn = Turn::new(1, None, 0, Bounds { steps: 20, ..Bounds::default() }, Given::default());
         let mut log: Vec<Event> = vec![turn.started()];
         let mut open: Vec<CallId> = Vec::new();
         let mut n = 0;

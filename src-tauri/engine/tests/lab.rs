@@ -1,6 +1,7 @@
 //! The laboratory of the engine's tests: the real engine on a real store in a folder of its own, with a model that
 //! plays what a test writes down, and gates at which it waits until the test opens them.
 
+use crate::laws::laws_at_work;
 use async_trait::async_trait;
 use coppice_engine::config::Config;
 use coppice_engine::engine::{Engine, Opening};
@@ -8,6 +9,7 @@ use coppice_engine::env::{Clock, Env};
 use coppice_engine::event::{Block, Event, Mode, Recorded, Stop, TreeLimits, Usage};
 use coppice_engine::id::{CallId, SessionId, TaskId};
 use coppice_engine::llm::{Delta, Failure, FailureKind, Message, Model, Reply, Request, Sink};
+use coppice_engine::log::Log;
 use coppice_engine::view::{SessionState, SessionView, TaskView};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -161,6 +163,8 @@ pub struct Lab {
     config: Config,
     env: Env,
     clock: Arc<LabClock>,
+    /// How often it crashed: each time it goes on with another copy of its store.
+    crashes: usize,
     dir: TempDir,
 }
 
@@ -190,7 +194,7 @@ impl Lab {
             reached: watch::channel(HashSet::new()).0,
         });
         let engine = open(&dir.path().join("data"), config.clone(), &env, &model).await;
-        Self { engine, model, cwd, config, env, clock: Arc::default(), dir }
+        Self { engine, model, cwd, config, env, clock: Arc::default(), crashes: 0, dir }
     }
 
     /// The time of day here.
@@ -225,8 +229,22 @@ impl Lab {
         self.engine = Engine::open(&self.data(), Config::default()).await.unwrap();
     }
 
+    /// Goes on with the store as it stands at this moment, as after a crash: what the engine that runs comes to from
+    /// here on is lost.
+    pub async fn crash(&mut self) {
+        let store = rusqlite::Connection::open(self.data().join(Log::FILE)).unwrap();
+        self.crashes += 1;
+        let data = self.data();
+        std::fs::create_dir(&data).unwrap();
+        store.execute("VACUUM INTO ?1", [data.join(Log::FILE).to_str().unwrap()]).unwrap();
+        drop(store);
+        self.engine.shutdown(PATIENCE).await.unwrap();
+        self.reopen().await;
+    }
+
     pub fn data(&self) -> PathBuf {
-        self.dir.path().join("data")
+        let name = if self.crashes == 0 { "data".to_owned() } else { format!("data-{}", self.crashes) };
+        self.dir.path().join(name)
     }
 
     pub fn script(&self, label: &str, steps: Steps) {
@@ -266,12 +284,14 @@ impl Lab {
         root
     }
 
-    /// Waits until the session and all below it is at rest.
+    /// Waits until the session and all below it is at rest. Until then no law of the log may have been broken.
     pub async fn rest(&self, session: &SessionId) -> SessionView {
         let view = within(self.engine.wait_session(session, PATIENCE)).await.unwrap();
         // Running out of time is an answer too, and not the one that is wanted here.
         let live = [SessionState::Starting, SessionState::Running, SessionState::Stopping];
         assert!(view.live_below == 0 && !live.contains(&view.state), "it is not at rest: {view:?}");
+        let broken = laws_at_work(&self.engine.since(0, 100_000).await.unwrap());
+        assert!(broken.is_empty(), "{broken:#?}");
         view
     }
 

@@ -106,7 +106,7 @@ async fn names_are_found_by_their_pattern_sorted_by_path() {
             > {"pattern":"*","path":"closed"}
             closed is out of reach of every tool. Nothing was done.
             > {"pattern":"*","path":"README.md"}
-            README.md is a file. Look into it with read_file.
+            README.md is a file, not a folder. Read it.
         "#]],
     )
     .await;

@@ -1,5 +1,6 @@
 //! The driver: owns one live session's state, takes its mail, and carries out what the turn machine says.
 
+use super::step::given;
 use super::{Activation, Agent, Done, Drive, Letter, Mail, Place, Role, Shared};
 use crate::budget::{Spent, Working};
 use crate::config::Limits;
@@ -17,6 +18,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
+
+/// How long the store is left alone after it refused something, at first and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// A session that is ready to be driven.
 pub(super) struct Prepared {
@@ -114,6 +119,7 @@ impl Driver {
                     _ => None,
                 };
             }
+            self.agent.busy.store(false, Ordering::Release);
             self.agent.rest(self.budget_left());
         }
     }
@@ -202,7 +208,7 @@ impl Driver {
         self.agent.begin_turn(self.stop_token());
         let begun = async {
             let turn = self.new_turn().await?;
-            self.commit(Entry::new(&self.place.session.clone(), vec![turn.started()])).await?;
+            self.record(vec![turn.started()]).await?;
             Ok::<_, Error>(turn)
         };
         match begun.await {
@@ -242,7 +248,8 @@ impl Driver {
         self.limits = self.shared.budgets.limits(&self.place.root).await?;
         let Limits { step_limit: steps, same_calls, failed_steps, .. } = self.limits;
         let bounds = Bounds { steps, same_calls, failed_steps };
-        Ok(Turn::new(self.transcript.turns() + 1, self.task(), self.transcript.steps(), bounds))
+        let given = given(&self.tools());
+        Ok(Turn::new(self.transcript.turns() + 1, self.task(), self.transcript.steps(), bounds, given))
     }
 
     /// Whether its tree may spend nothing any more. What cannot be read counts as used up: the person may ask again.
@@ -349,19 +356,16 @@ impl Driver {
         Input::Stopped { by, partial }
     }
 
-    /// The store refused to take an event of this turn. What is in it stands; the turn's end is written as soon as
-    /// the store takes it again, so that the session is never left with an open turn.
+    /// The store refused an event of this turn for good, or for as long as this agent lives. What stands in the log
+    /// stands; where the store is still there, the turn's end is written, so that the session is not left with an open
+    /// turn. Where it is not, the next start mends it.
     async fn give_up(&mut self, error: &Error) -> (TurnEnd, Option<String>) {
         tracing::error!(session = %self.place.session, %error, "a turn cannot go on without the store");
         let detail = Some(error.message().to_owned());
-        // The partial text is taken before the turn is over for those who look.
-        let partial = self.agent.live.partial();
-        self.agent.end_turn();
-        let scope = self.agent.scope.token().clone();
-        let mut pause = Duration::from_millis(100);
-        loop {
+        if error.code() != Code::Store {
             // What was on the screen is kept, too.
-            let mut events = self.transcript.mend(Some((self.transcript.steps(), partial.clone())));
+            let partial = self.agent.live.partial();
+            let mut events = self.transcript.mend(Some((self.transcript.steps(), partial)));
             events.retain(|event| !matches!(event, Event::TaskSettled { .. } | Event::MessageDeferred { .. }));
             for event in &mut events {
                 if let Event::TurnEnded { end, detail: why, .. } = event {
@@ -369,21 +373,11 @@ impl Driver {
                     why.clone_from(&detail);
                 }
             }
-            match self.record(events).await {
-                Err(again) if again.code() == Code::Store && !scope.is_cancelled() => {}
-                // Written, or there is no place left to write it to: the next start mends it.
-                _ => return (TurnEnd::Failed, detail),
-            }
-            tokio::select! {
-                () = scope.cancelled() => {}
-                Some(mail) = self.inbox.recv() => {
-                    if let Mail::Message(letter) = mail {
-                        letter.refuse(Error::new(error.code(), error.message()));
-                    }
-                }
-                () = tokio::time::sleep(pause) => pause = (pause * 2).min(Duration::from_secs(5)),
+            if let Err(error) = self.record(events).await {
+                tracing::error!(session = %self.place.session, %error, "a turn's end has no place to be written");
             }
         }
+        (TurnEnd::Failed, detail)
     }
 
     /// What is said of the messages that wait when a turn ends so that no other begins by itself: they are read with
@@ -417,11 +411,24 @@ impl Driver {
         }
     }
 
-    /// What waits to be read at the next step.
+    /// What waits to be read at the next step, as soon as the store can be read.
     async fn ready(&mut self) -> Result<Input> {
-        while let Ok(mail) = self.inbox.try_recv() {
-            self.take(mail).await;
+        let mut waits = Waits::new(&self.agent);
+        loop {
+            while let Ok(mail) = self.inbox.try_recv() {
+                self.take(mail).await;
+            }
+            match self.look().await {
+                Err(error) if waits.may(&error) => self.wait_for_store(&error, &mut waits).await,
+                looked => return looked,
+            }
+            if waits.stop.is_cancelled() {
+                return Ok(self.stopped(Vec::new()));
+            }
         }
+    }
+
+    async fn look(&self) -> Result<Input> {
         let owed = self.shared.log.owed(&self.place.session).await?;
         let waiting = self.transcript.waiting().cloned().collect();
         let mut spent = self.shared.budgets.spent(&self.place.root).await?;
@@ -443,11 +450,49 @@ impl Driver {
         }
     }
 
-    /// Commits events and folds them. Answers the `n` of an `Answered` among them.
+    /// Commits events and folds them. Answers the `n` of an `Answered` among them. The store may be busy or the disk
+    /// full for a while: the events are kept until it takes them, and only then does the turn go on. An error of the
+    /// store means that this agent ends first.
     pub(super) async fn record(&mut self, mut events: Vec<Event>) -> Result<Option<i64>> {
         if let (Some(Event::TurnEnded { worked_ms, .. }), Some(working)) = (events.last_mut(), &self.working) {
             *worked_ms = Some(working.worked_ms());
         }
+        let mut waits = Waits::new(&self.agent);
+        loop {
+            match self.record_now(events.clone()).await {
+                Err(error) if waits.may(&error) => self.wait_for_store(&error, &mut waits).await,
+                recorded => return recorded,
+            }
+        }
+    }
+
+    /// Lets some time pass before the store is tried again. What comes meanwhile is not delivered, and a stop does not
+    /// wait: for those who look the turn is over then, and it ends when the store takes it.
+    async fn wait_for_store(&mut self, error: &Error, waits: &mut Waits) {
+        tracing::warn!(session = %self.place.session, %error, "the store takes nothing now; it is tried again");
+        let pause = tokio::time::sleep(waits.pause);
+        waits.pause = (waits.pause * 2).min(LONGEST_PAUSE);
+        tokio::pin!(pause);
+        loop {
+            tokio::select! {
+                biased;
+                () = waits.scope.cancelled() => return,
+                () = waits.stop.cancelled(), if !waits.stopped => {
+                    waits.stopped = true;
+                    self.agent.end_turn();
+                }
+                Some(mail) = self.inbox.recv() => {
+                    if let Mail::Message(letter) = mail {
+                        letter.refuse(Error::new(error.code(), error.message()));
+                    }
+                }
+                () = &mut pause => return,
+            }
+        }
+    }
+
+    /// The same as [`Driver::record`], once.
+    pub(super) async fn record_now(&mut self, events: Vec<Event>) -> Result<Option<i64>> {
         let recorded = self.shared.log.append(&self.place.session, events).await?;
         self.fold(&recorded);
         let answer = recorded.iter().find(|recorded| matches!(recorded.event, Event::Answered { .. }));
@@ -472,6 +517,27 @@ impl Driver {
         for event in recorded {
             self.transcript.apply(event);
         }
+    }
+}
+
+/// A wait for a store that takes nothing for a while.
+struct Waits {
+    scope: CancellationToken,
+    stop: CancellationToken,
+    /// Whether the stop was heard.
+    stopped: bool,
+    pause: Duration,
+}
+
+impl Waits {
+    fn new(agent: &Agent) -> Self {
+        let (scope, stop) = (agent.scope.token().clone(), agent.turn_token());
+        Self { scope, stop, stopped: false, pause: FIRST_PAUSE }
+    }
+
+    /// Whether it is worth to try again after this: the store is there, and so is this agent.
+    fn may(&self, error: &Error) -> bool {
+        error.code() == Code::Store && !self.scope.is_cancelled()
     }
 }
 

@@ -7,7 +7,7 @@ use crate::event::Event;
 use crate::id::CallId;
 use crate::live::Live;
 use crate::llm::{Delta, Model, Request, Sink, ToolSpec, read_args};
-use crate::prompt;
+use crate::prompt::{self, Given};
 use crate::tool::{Call, Kind, Outcome};
 use crate::turn::{CallRequest, Effect, Input, Turn};
 use futures::FutureExt;
@@ -70,7 +70,7 @@ impl Driver {
     /// Notes that the model was asked again. A note that cannot be written does not spoil the reply.
     async fn note_retry(&mut self, turn: &Turn, (reason, waited_ms): (String, i64)) {
         let retried = Event::ModelRetried { step: turn.step(), reason, waited_ms };
-        if let Err(error) = self.record(vec![retried]).await {
+        if let Err(error) = self.record_now(vec![retried]).await {
             tracing::warn!(session = %self.place.session, %error, "a retry cannot be noted");
         }
     }
@@ -78,23 +78,24 @@ impl Driver {
     fn request(&self) -> Request {
         let offers = self.tools();
         let delegates = offers.iter().any(|offer| offer.tool.kind() == Kind::Delegation);
-        let tools: Vec<ToolSpec> = offers.iter().map(|offer| offer.spec.clone()).collect();
-        let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+        let given = given(&offers);
+        let tools: Vec<ToolSpec> = offers.iter().map(|offer| offer.tool.spec(&given)).collect();
         let cwd = self.place.cwd.to_string_lossy().into_owned();
         Request {
             session: self.place.session.clone(),
             root: self.place.root.clone(),
             label: self.place.label.clone(),
             depth: self.place.depth,
-            system: prompt::system(&cwd, self.place.depth, &names, delegates, self.role.persona.as_deref()),
+            system: prompt::system(&cwd, self.place.depth, &given, delegates, self.role.persona.as_deref()),
             cwd,
             messages: self.transcript.messages(),
             tools,
         }
     }
 
-    /// The tools of this session: those its filter admits, and no delegation where a child could not start one.
-    fn tools(&self) -> Vec<Arc<Offer>> {
+    /// The tools of this session: those its filter admits, no delegation where a child could not start one, and no
+    /// messages, which wake children as tasks, where tasks cannot be collected.
+    pub(super) fn tools(&self) -> Vec<Arc<Offer>> {
         let limit = self.limits.depth;
         let deep = limit > 0 && self.place.depth >= limit;
         let all = self.shared.tools.get().map(Vec::as_slice).unwrap_or_default();
@@ -103,7 +104,8 @@ impl Driver {
                 Kind::Delegation | Kind::Children => true,
                 Kind::Work => false,
             };
-            self.role.tools.admits(&offer.spec.name) && !(deep && for_children)
+            let uncollected = offer.name == "send_message" && !self.role.tools.admits("task_output");
+            self.role.tools.admits(&offer.name) && !(deep && for_children) && !uncollected
         });
         given.cloned().collect()
     }
@@ -192,6 +194,11 @@ impl Driver {
     }
 }
 
+/// The names of these tools.
+pub(super) fn given(tools: &[Arc<Offer>]) -> Given {
+    Given::new(tools.iter().map(|offer| offer.name.clone()))
+}
+
 struct Prepared {
     in_order: bool,
     numbered: CancellationToken,
@@ -212,12 +219,15 @@ impl Driver {
             cancel: stop.child_token(),
             numbered: CancellationToken::new(),
             live: self.agent.live.output(&id),
+            given: given(tools),
             env: self.shared.env.clone(),
         };
-        let offer = tools.iter().find(|offer| offer.spec.name == name);
+        let offer = tools.iter().find(|offer| offer.name == name);
         let tool = offer.map(|offer| offer.tool.clone()).ok_or_else(|| {
-            let names: Vec<&str> = tools.iter().map(|offer| offer.spec.name.as_str()).collect();
-            Outcome::fail(format!("There is no tool {name:?}. There are: {}.", names.join(", ")))
+            let names: Vec<&str> = tools.iter().map(|offer| offer.name.as_str()).collect();
+            let there =
+                if names.is_empty() { "You have none".to_owned() } else { format!("There are: {}", names.join(", ")) };
+            Outcome::fail(format!("There is no tool {name:?}. {there}."))
         });
         let ready = tool.and_then(|tool| Ok((tool, read_args(&args).map_err(Outcome::fail)?)));
         let in_order = ready.as_ref().is_ok_and(|(tool, args)| tool.in_order(args));

@@ -103,9 +103,8 @@ impl Engine {
                 agent.hold();
             }
         }
-        for agent in &plan.turns {
-            agent.stop_turn(Party::Person);
-        }
+        let stopped = |agent: &Arc<Agent>| Some((agent.owner.session.clone(), agent.stop_turn(Party::Person)?));
+        let turns: Vec<_> = plan.turns.iter().filter_map(stopped).collect();
         for task in &plan.tasks {
             if let Err(error) = inner.tasks.kill(&Caller::Person, task, Party::Person, reason.clone()).await {
                 receipt.unconfirmed.push(format!("{task}: {}", error.message()));
@@ -119,9 +118,9 @@ impl Engine {
                 Err(error) => receipt.unconfirmed.push(format!("{task}: {}", error.message())),
             }
         }
-        for agent in &plan.turns {
-            if tokio::time::timeout_at(deadline, agent.turn_over()).await.is_err() {
-                receipt.unconfirmed.push(format!("The turn of {} did not end.", agent.owner.session));
+        for (session, over) in turns {
+            if tokio::time::timeout_at(deadline, over.cancelled()).await.is_err() {
+                receipt.unconfirmed.push(format!("The turn of {session} did not end."));
             }
         }
     }

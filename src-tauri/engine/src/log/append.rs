@@ -116,6 +116,10 @@ fn check(sql: &Connection, session: &SessionId, last_n: Option<i64>, event: &Eve
         Event::TaskStarted { task, .. } if task_status(sql, task)?.is_some() => {
             Err(Error::new(Code::Conflict, format!("The task {task} was started already.")).into())
         }
+        Event::TaskStopping { task, .. } if task_status(sql, task)?.is_some_and(|(_, settled)| settled) => {
+            Err(Error::new(Code::Conflict, format!("The task {task} has ended already. There is nothing to stop."))
+                .into())
+        }
         Event::TaskSettled { task, status, .. } => match task_status(sql, task)? {
             Some((owner, _)) if owner != session.as_str() => {
                 Err(Error::new(Code::NotYours, format!("The task {task} belongs to another session.")).into())

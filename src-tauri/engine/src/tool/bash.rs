@@ -4,12 +4,13 @@ pub mod background;
 pub mod terminal;
 
 use crate::config::bounds::{DEFAULT_COMMAND, MAX_COMMAND, MAX_TASK};
-use crate::error::Result;
+use crate::error::{Code, Result};
 use crate::event::Mode;
 use crate::event::ReceiptProcess;
 use crate::id::TaskId;
 use crate::llm::ToolSpec;
 use crate::process::{Ended, Exit, Plan, Processes};
+use crate::prompt::Given;
 use crate::text::cut;
 use crate::tool::{Call, LiveOutput, Outcome, Tool, arguments};
 use async_trait::async_trait;
@@ -94,7 +95,7 @@ impl Bash {
     }
 
     async fn background(&self, call: &Call, plan: Plan, args: Args, limit: Option<Duration>) -> Outcome {
-        let Some(starter) = &self.background else {
+        let Some(starter) = self.background.as_ref().filter(|_| call.given.background()) else {
             return Outcome::fail(
                 "Background tasks are not available here. Run the command without run_in_background; nothing was started.",
             );
@@ -103,9 +104,11 @@ impl Bash {
         match starter.start(call, plan, cut(label.trim(), LABEL).to_owned(), limit).await {
             Ok(task) => Outcome::ok(format!(
                 "Started background task {task}. It runs on its own: go on with other work, you are told when it ends. \
-                 Collect its output with task_output, see what runs with task_list, end it with task_kill."
+                 Collect its output with task_output.{}",
+                call.given.words("task_kill", "End it with task_kill when it no longer matters.")
             ))
             .with(json!({ "command": args.command, "task": task })),
+            Err(error) if matches!(error.code(), Code::Limit | Code::Conflict) => Outcome::fail(error.message()),
             Err(error) => Outcome::fail(format!("The background task was not started. {error}")),
         }
     }
@@ -176,18 +179,20 @@ impl Bash {
 
 #[async_trait]
 impl Tool for Bash {
-    fn spec(&self) -> ToolSpec {
+    fn spec(&self, given: &Given) -> ToolSpec {
+        let background = self.background.is_some() && given.background();
         let mut properties = json!({
             "command": { "type": "string", "description": "The command, as you would type it in a shell." },
             "description": { "type": "string", "description": "What it does, in a few words, for the person who watches." },
             "timeout_ms": {
                 "type": "integer",
                 "minimum": 1,
-                "maximum": millis(if self.background.is_some() { MAX_TASK } else { MAX_COMMAND }),
+                "maximum": millis(if background { MAX_TASK } else { MAX_COMMAND }),
                 "description": format!(
-                    "How long it may run, in milliseconds: {} without it, {} at most.",
+                    "How long it may run, in milliseconds: {} without it, {} at most{}.",
                     millis(DEFAULT_COMMAND),
-                    millis(MAX_COMMAND)
+                    millis(MAX_COMMAND),
+                    if background { " unless it runs in the background" } else { "" },
                 ),
             },
         });
@@ -196,7 +201,7 @@ impl Tool for Bash {
              and how it ended. Each call is a new shell with no input: it does not keep variables or the folder of an \
              earlier call, and nothing can be typed into it. Of long output you see the beginning and the end.",
         );
-        if self.background.is_some() {
+        if background {
             description.push_str(
                 " With run_in_background it starts a task and answers its id at once: for servers, watchers, and work that \
                  takes minutes. There timeout_ms may be up to a day, and without it the task has no time limit.",

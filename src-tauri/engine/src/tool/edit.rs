@@ -1,6 +1,7 @@
 //! Changing a part of a file: an exact text is replaced by another.
 
 use crate::llm::ToolSpec;
+use crate::prompt::Given;
 use crate::text::cut;
 use crate::tool::files::changes::Changes;
 use crate::tool::files::{FileMemory, Stamp, Standing, WHOLE, changed, content, disk, may_change};
@@ -38,12 +39,12 @@ impl EditFile {
 
 #[async_trait]
 impl Tool for EditFile {
-    fn spec(&self) -> ToolSpec {
+    fn spec(&self, _given: &Given) -> ToolSpec {
         ToolSpec {
             name: "edit_file".to_owned(),
             description: "Replaces `old` by `new` in a text file. `old` is matched exactly, white space included, and \
                           has to stand in the file once: add lines around it to make it unique, or set `all` to \
-                          replace it everywhere. Leave out the line numbers that read_file shows."
+                          replace it everywhere. Leave out line numbers: they are not part of the file."
                 .to_owned(),
             parameters: json!({
                 "type": "object",
@@ -72,7 +73,7 @@ impl Tool for EditFile {
 fn edit(memory: &FileMemory, call: &Call, args: &EditArgs) -> Result<Outcome, Outcome> {
     may_change(call)?;
     if args.old.is_empty() {
-        return Err(Outcome::fail("`old` is empty. Give the text to replace, or make a new file with write_file."));
+        return Err(Outcome::fail("`old` is empty. Give the text to replace: this tool makes no new files."));
     }
     if args.old == args.new {
         return Err(Outcome::fail("`old` and `new` are the same, so there is nothing to change."));

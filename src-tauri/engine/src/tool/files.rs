@@ -4,6 +4,7 @@
 use crate::config::bounds::MAX_RESULT;
 use crate::event::Mode;
 use crate::llm::ToolSpec;
+use crate::prompt::Given;
 use crate::tool::{Call, Outcome, Tool, arguments};
 use async_trait::async_trait;
 use changes::Changes;
@@ -65,7 +66,7 @@ impl WriteFile {
 
 #[async_trait]
 impl Tool for ReadFile {
-    fn spec(&self) -> ToolSpec {
+    fn spec(&self, _given: &Given) -> ToolSpec {
         ToolSpec {
             name: "read_file".to_owned(),
             description: "Shows a text file with line numbers: number, tab, line. The number and the tab are not part \
@@ -96,13 +97,14 @@ impl Tool for ReadFile {
 
 #[async_trait]
 impl Tool for WriteFile {
-    fn spec(&self) -> ToolSpec {
+    fn spec(&self, given: &Given) -> ToolSpec {
         ToolSpec {
             name: "write_file".to_owned(),
-            description:
-                "Makes a file with this content, and the folders it needs, or replaces an existing file whole. \
-                          A file that exists has to be read first. To change a part of a file, use edit_file."
-                    .to_owned(),
+            description: format!(
+                "Makes a file with this content, and the folders it needs, or replaces an existing file whole. A file \
+                 that exists has to be read first.{}",
+                given.words("edit_file", "To change a part of a file, use edit_file.")
+            ),
             parameters: json!({
                 "type": "object",
                 "properties": {
@@ -144,7 +146,7 @@ fn read(memory: &FileMemory, call: &Call, args: &ReadArgs) -> Result<Outcome, Ou
     let page = page.map_err(|error| match error {
         page::Problem::Stopped => disk::stopped(),
         page::Problem::Slow => Outcome::fail(format!(
-            "{shown} has {} bytes, and reaching line {} takes too long. Look for the part you need with grep.",
+            "{shown} has {} bytes, and reaching line {} takes too long. Search it for the part that you need.",
             metadata.len(),
             want.first
         )),

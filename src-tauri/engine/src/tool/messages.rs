@@ -7,6 +7,7 @@ use crate::event::{Party, Route};
 use crate::id::SessionId;
 use crate::llm::ToolSpec;
 use crate::log::Log;
+use crate::prompt::Given;
 use crate::subagent::Message;
 use crate::view::SessionState;
 use async_trait::async_trait;
@@ -28,16 +29,19 @@ struct Args {
 
 #[async_trait]
 impl Tool for SendMessage {
-    fn spec(&self) -> ToolSpec {
+    fn spec(&self, _given: &Given) -> ToolSpec {
         ToolSpec {
             name: "send_message".to_owned(),
-            description: "Sends a message to one of your background children. It joins the child's running turn \
-                          (steered), or wakes the child with its whole history as a new task (started). A failure \
-                          means that nothing was delivered."
+            description: "Sends a message to one of your children. It joins the running turn of a child in the \
+                          background (steered), or wakes one that has ended, with its whole history, as a new task \
+                          (started). A failure means that nothing was delivered."
                 .to_owned(),
             parameters: json!({
                 "type": "object",
-                "properties": { "child_id": { "type": "string" }, "message": { "type": "string" } },
+                "properties": {
+                    "child_id": { "type": "string", "description": "The child's id." },
+                    "message": { "type": "string", "description": "What it is to read." },
+                },
                 "required": ["child_id", "message"],
             }),
         }
@@ -57,7 +61,10 @@ impl Tool for SendMessage {
             Ok(sent) => {
                 let text = match sent.route {
                     Route::Steered => format!("steered: it joins the running turn of task {}.", sent.task),
-                    Route::Started => format!("started: it woke the child as task {}.", sent.task),
+                    Route::Started => format!(
+                        "started: it woke the child as task {}. You are told when it ends; collect with task_output.",
+                        sent.task
+                    ),
                 };
                 Outcome::ok(text).with(json!({ "task": sent.task, "child": args.child_id, "route": sent.route }))
             }
@@ -68,12 +75,14 @@ impl Tool for SendMessage {
 
 #[async_trait]
 impl Tool for ListAgents {
-    fn spec(&self) -> ToolSpec {
+    fn spec(&self, given: &Given) -> ToolSpec {
         ToolSpec {
             name: "list_agents".to_owned(),
-            description: "Lists your children, one line each: id, status, label. A running child can be steered; a \
-                          ready one has ended and can be resumed, both by send_message."
-                .to_owned(),
+            description: format!(
+                "Lists your children, one line each: id, status, label. A running child is at work; a ready one has \
+                 ended and keeps its history.{}",
+                given.words("send_message", "send_message steers the one and wakes the other.")
+            ),
             parameters: json!({ "type": "object", "properties": {} }),
         }
     }

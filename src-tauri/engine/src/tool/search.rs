@@ -3,6 +3,7 @@
 
 use crate::config::bounds::MAX_RESULT;
 use crate::llm::ToolSpec;
+use crate::prompt::Given;
 use crate::text::cut;
 use crate::tool::files::FileMemory;
 use crate::tool::files::disk::{self, Place};
@@ -95,7 +96,7 @@ impl Grep {
 
 #[async_trait]
 impl Tool for Glob {
-    fn spec(&self) -> ToolSpec {
+    fn spec(&self, _given: &Given) -> ToolSpec {
         ToolSpec {
             name: "glob".to_owned(),
             description: "Finds files and folders by name, sorted by path; folders end in /. `*` and `?` stay within \
@@ -126,7 +127,7 @@ impl Tool for Glob {
 
 #[async_trait]
 impl Tool for Grep {
-    fn spec(&self) -> ToolSpec {
+    fn spec(&self, _given: &Given) -> ToolSpec {
         ToolSpec {
             name: "grep".to_owned(),
             description: "Finds lines that match a regular expression (Rust syntax: no look-around, no back \
@@ -170,7 +171,7 @@ fn glob(memory: &FileMemory, call: &Call, args: &GlobArgs) -> Result<Outcome, Ou
     let names = matcher(pattern)?;
     let place = start_of(memory, call, &start)?;
     if !place.real.is_dir() {
-        return Err(Outcome::fail(format!("{} is a file. Look into it with read_file.", place.shown)));
+        return Err(Outcome::fail(format!("{} is a file, not a folder. Read it.", place.shown)));
     }
     let (mut text, mut shown, mut hits, mut files) = (String::new(), 0, 0_u64, 0_u64);
     let walked = walk(memory, call, &place, |entry, below| {
@@ -365,6 +366,7 @@ mod tests {
     use crate::env::Env;
     use crate::event::Mode;
     use crate::id::{AgentId, CallId, Owner, SessionId};
+    use crate::prompt::Given;
     use crate::tool::files::{FileMemory, disk};
     use crate::tool::{Call, LiveOutput};
     use std::sync::Arc;
@@ -389,6 +391,7 @@ mod tests {
             mode: Mode::Full,
             cancel: CancellationToken::new(),
             numbered: CancellationToken::new(),
+            given: Given::default(),
             live: Arc::new(Silent),
             env: Env::system(),
         };

@@ -7,6 +7,7 @@ use crate::control::{Control, Delegation};
 use crate::event::TurnEnd;
 use crate::id::SessionId;
 use crate::llm::ToolSpec;
+use crate::prompt::Given;
 use crate::text::cut;
 use async_trait::async_trait;
 use serde::Deserialize;
@@ -40,7 +41,7 @@ impl Subagent {
 
 #[async_trait]
 impl Tool for Subagent {
-    fn spec(&self) -> ToolSpec {
+    fn spec(&self, given: &Given) -> ToolSpec {
         let knows = match self.instance.provider.as_str() {
             "fork" => "which knows your finished turns and the prompt, but nothing of this turn",
             _ => "which knows only the prompt",
@@ -50,10 +51,10 @@ impl Tool for Subagent {
             "description": { "type": "string", "description": "A label of three to six words." },
             "prompt": { "type": "string", "description": "Everything that the child needs to know." },
         });
-        if self.instance.run_in_background {
+        if self.instance.run_in_background && given.background() {
             description.push_str(
-                " In the background it returns a task id and a child id at once, and task_output collects the result; \
-                 otherwise the call waits for the result.",
+                " With run_in_background it returns a task id and a child id at once, and task_output collects the \
+                 result; without it the call waits for the result.",
             );
             properties["run_in_background"] = json!({ "type": "boolean", "description": "Do not wait for it." });
         } else {
@@ -77,8 +78,11 @@ impl Tool for Subagent {
             Err(outcome) => return outcome,
         };
         let background = args.run_in_background.unwrap_or(false);
-        if background && !self.instance.run_in_background {
-            return Outcome::fail(format!("{} does not run in the background here. Call it without.", self.name));
+        if background && !(self.instance.run_in_background && call.given.background()) {
+            return Outcome::fail(format!(
+                "{} does not run in the background here. Call it without run_in_background; nothing was started.",
+                self.name
+            ));
         }
         if args.description.trim().is_empty() {
             return Outcome::fail("The description is empty. Give a label of three to six words.");
@@ -103,7 +107,7 @@ impl Tool for Subagent {
             };
         }
         match self.control.run_foreground(&self.instance, ask, call.cancel.clone()).await {
-            Ok((child, done)) => answer(&child, done).with(json!({ "child": child })),
+            Ok((child, done)) => answer(&child, done, &call.given).with(json!({ "child": child })),
             Err(error) => Outcome::fail(error.message()),
         }
     }
@@ -111,22 +115,27 @@ impl Tool for Subagent {
 
 /// What a foreground call answers: the final text only for a plain completion; every other end is an error with its
 /// reason and what was said until then. The child can be asked for more in both cases.
-fn answer(child: &SessionId, done: Done) -> Outcome {
+fn answer(child: &SessionId, done: Done, given: &Given) -> Outcome {
     let text = cut(&done.text, MAX_FINAL);
     let left = match done.text.len() - text.len() {
         0 => String::new(),
-        bytes => format!("\n[{bytes} more bytes are left out: ask the child {child} for them by send_message]"),
+        bytes => format!("\n{}", given.left_out(child, bytes as u64)),
     };
     let (how, why) = match done.end {
         TurnEnd::Completed => return Outcome::ok(format!("{text}{left}")),
-        TurnEnd::Stopped => ("was stopped", None),
-        TurnEnd::Failed => ("failed", done.detail),
-        TurnEnd::MaxTokens => ("reached its output limit", None),
-        TurnEnd::Refusal => ("was refused by its model", None),
-        TurnEnd::Limit => ("was ended by a limit", done.detail),
-        TurnEnd::Interrupted => ("was interrupted", None),
+        TurnEnd::Stopped => ("The child was stopped", None),
+        TurnEnd::Failed => ("The child failed", done.detail),
+        TurnEnd::MaxTokens => ("The child reached its output limit", None),
+        TurnEnd::Refusal => ("The child's model refused to answer", None),
+        TurnEnd::Limit => ("The child was ended by a limit", done.detail),
+        TurnEnd::Interrupted => ("The child was interrupted", None),
     };
     let why = why.map(|why| format!(" ({})", cut(&why, 4 * 1024))).unwrap_or_default();
     let said = if text.is_empty() { String::new() } else { format!("\nWhat it had said:\n{text}{left}") };
-    Outcome::fail(format!("The child {how}{why}. send_message to {child} goes on with it.{said}"))
+    let on = match done.end {
+        // Whoever stopped it wanted it to end.
+        TurnEnd::Stopped => String::new(),
+        _ => given.words("send_message", &format!("send_message to {child} goes on with it.")),
+    };
+    Outcome::fail(format!("{how}{why}.{on}{said}"))
 }

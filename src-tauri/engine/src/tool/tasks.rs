@@ -3,11 +3,12 @@
 use super::bash::terminal::Terminal;
 use super::{Call, Outcome, Tool, arguments, newest};
 use crate::config::bounds::{DEFAULT_WAIT, MAX_RESULT, MAX_WAIT};
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::event::{Event, Party};
 use crate::id::TaskId;
 use crate::llm::ToolSpec;
 use crate::prompt;
+use crate::prompt::Given;
 use crate::task::{Caller, Tasks};
 use async_trait::async_trait;
 use serde::Deserialize;
@@ -43,7 +44,7 @@ struct KillArgs {
 
 #[async_trait]
 impl Tool for TaskOutput {
-    fn spec(&self) -> ToolSpec {
+    fn spec(&self, _given: &Given) -> ToolSpec {
         ToolSpec {
             name: "task_output".to_owned(),
             description: "Collects a background task: new output of a command, or the final result of a child, always \
@@ -55,7 +56,7 @@ impl Tool for TaskOutput {
                 "properties": {
                     "task_id": { "type": "string" },
                     "wait": { "type": "boolean", "description": "Wait for its end." },
-                    "timeout_ms": { "type": "integer", "description": "At most this long; 30000 if not given, never over 600000." },
+                    "timeout_ms": { "type": "integer", "description": "How long to wait, in milliseconds: 30000 if not given, 600000 at most." },
                 },
                 "required": ["task_id"],
             }),
@@ -91,9 +92,7 @@ impl Tool for TaskOutput {
                 }
                 match (reading.left, &reading.task.child) {
                     (0, _) => {}
-                    (left, Some(child)) => parts.push(format!(
-                        "[{left} more bytes are left out: ask the child {child} for them by send_message]"
-                    )),
+                    (left, Some(child)) => parts.push(call.given.left_out(child, left)),
                     (left, None) => parts.push(format!("[{left} more bytes: call task_output again]")),
                 }
                 parts.push(format!("[{}: {}]", reading.task.id, prompt::status(&reading.task)));
@@ -105,17 +104,18 @@ impl Tool for TaskOutput {
                 }
                 outcome
             }
-            Err(error) => failed(&error),
+            Err(error) => failed(&error, &call.given),
         }
     }
 }
 
 #[async_trait]
 impl Tool for TaskList {
-    fn spec(&self) -> ToolSpec {
+    fn spec(&self, _given: &Given) -> ToolSpec {
         ToolSpec {
             name: "task_list".to_owned(),
-            description: "Lists your background tasks, one line each: id, kind, status, label.".to_owned(),
+            description: "Lists your background tasks, one line each: id, kind, status, label, and the child's id."
+                .to_owned(),
             parameters: json!({ "type": "object", "properties": {} }),
         }
     }
@@ -131,14 +131,14 @@ impl Tool for TaskList {
                 let lines: Vec<String> = tasks.iter().map(line).collect();
                 Outcome::ok(newest(&lines))
             }
-            Err(error) => failed(&error),
+            Err(error) => failed(&error, &call.given),
         }
     }
 }
 
 #[async_trait]
 impl Tool for TaskKill {
-    fn spec(&self) -> ToolSpec {
+    fn spec(&self, _given: &Given) -> ToolSpec {
         ToolSpec {
             name: "task_kill".to_owned(),
             description: "Ends a background task with everything that it started. A child's history is kept."
@@ -159,8 +159,11 @@ impl Tool for TaskKill {
         let caller = Caller::Session(call.owner.session.clone());
         match self.0.kill(&caller, &args.task_id, Party::Owner, args.reason).await {
             Ok(task) if task.status.is_terminal() => Outcome::ok(format!("[{}: {}]", task.id, prompt::status(&task))),
-            Ok(task) => Outcome::ok(format!("Cancellation of {} requested.", task.id)),
-            Err(error) => failed(&error),
+            Ok(task) => {
+                let seen = call.given.words("task_output", "task_output shows how it ends.");
+                Outcome::ok(format!("Cancellation of {} requested.{seen}", task.id))
+            }
+            Err(error) => failed(&error, &call.given),
         }
     }
 }
@@ -173,6 +176,10 @@ fn shown(output: &str) -> String {
     text
 }
 
-fn failed(error: &Error) -> Outcome {
-    Outcome::fail(error.message())
+fn failed(error: &Error, given: &Given) -> Outcome {
+    let listed = match error.code() {
+        Code::NotYours | Code::UnknownTask => given.words("task_list", "task_list shows yours."),
+        _ => String::new(),
+    };
+    Outcome::fail(format!("{}{listed}", error.message()))
 }

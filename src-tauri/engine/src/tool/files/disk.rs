@@ -129,7 +129,7 @@ pub fn open(place: &Place) -> Result<(File, Metadata), Outcome> {
     let shown = &place.shown;
     if !place.exists {
         let home = if shown.starts_with('~') { " `~` is not expanded: give the absolute path." } else { "" };
-        return Err(Outcome::fail(format!("There is no file {shown}.{home} Find it with glob.")));
+        return Err(Outcome::fail(format!("There is no file {shown}.{home} Look for it by a pattern.")));
     }
     let opened = open_at_once(&place.real).and_then(|file| file.metadata().map(|metadata| (file, metadata)));
     let (file, metadata) = match opened {
@@ -160,7 +160,7 @@ fn no_file(shown: &str, metadata: &Metadata) -> Outcome {
     if metadata.is_dir() {
         let below = if shown == "." { String::new() } else { format!("{}/", shown.trim_end_matches('/')) };
         let shown = if shown == "." { "This path" } else { shown };
-        return Outcome::fail(format!("{shown} is a folder. List it with glob and the pattern \"{below}*\"."));
+        return Outcome::fail(format!("{shown} is a folder. List it by the pattern \"{below}*\"."));
     }
     Outcome::fail(format!("{shown} is a pipe, a socket or a device, not a file. It was left alone."))
 }
