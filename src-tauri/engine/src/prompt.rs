@@ -1,6 +1,6 @@
 //! The words that the runtime says to a model: instructions, notices, and the status lines of tasks.
 
-use crate::event::{Party, TaskStatus};
+use crate::event::{Mode, Party, TaskStatus};
 use crate::text::plain;
 use crate::view::TaskView;
 
@@ -8,9 +8,12 @@ use crate::view::TaskView;
 /// line of its own that looks like the runtime's.
 const MAX_LABEL: usize = 200;
 
+/// What the instructions say of a session that may only look.
+pub const LOOKS_ONLY: &str = "This session may only look (read-only): it writes nothing and runs no commands. Use the tools that search and read.";
+
 /// The instructions of a session. `tools` are the names that it is given, `delegates` is whether one of them gives work
 /// to a child, `persona` comes first when there is one.
-pub fn system(cwd: &str, depth: u32, tools: &[&str], delegates: bool, persona: Option<&str>) -> String {
+pub fn system(cwd: &str, depth: u32, mode: Mode, tools: &[&str], delegates: bool, persona: Option<&str>) -> String {
     let has = |name: &str| tools.contains(&name);
     let mut parts: Vec<String> = Vec::new();
     parts.extend(persona.map(str::to_owned));
@@ -18,6 +21,9 @@ pub fn system(cwd: &str, depth: u32, tools: &[&str], delegates: bool, persona: O
         "You are an agent in Coppice. You work in the folder {cwd}; relative paths start there. Do what you are \
          asked with your tools, and say in the end what you found and did. Report only what your tools really showed."
     ));
+    if mode == Mode::ReadOnly {
+        parts.push(LOOKS_ONLY.to_owned());
+    }
     if depth > 0 {
         parts.push(
             "You were delegated by another agent. Your last message is your result: make it complete. When you have \
