@@ -16,9 +16,8 @@ fn fact(title: &str, found: &Found<'_>) -> Option<String> {
     let first = found.lines.first().copied();
     match title {
         IN_ALL => {
-            let (files, bytes) = first?.split_once(" files, ")?;
+            let (files, bytes) = first?.split_once(", ")?;
             let bytes = bytes.strip_suffix(" bytes")?.parse().ok()?;
-            let files = if files == "1" { "1 file".to_owned() } else { format!("{files} files") };
             Some(format!("{files}, {} in all.", size(bytes)))
         }
         IN_ORDER => {

@@ -135,7 +135,10 @@ pub fn acts(request: &Request) -> Vec<Act> {
         let (made, all) = (made.len(), plan.len());
         text.push_str(&format!("\n{made} of {all} steps are done. Say `go on` for the rest."));
     } else if go_on {
-        text.push_str(&format!("\nAll {} steps are done.", plan.len()));
+        text.push_str(&match plan.len() {
+            1 => "\nThe one step is done.".to_owned(),
+            all => format!("\nAll {all} steps are done."),
+        });
     }
     acts.push(Act::Pause(Duration::from_millis(600)));
     acts.push(Act::Say(text));
@@ -252,7 +255,7 @@ fn largest(history: &[Done<'_>], toolbox: &Toolbox<'_>) -> Vec<Option<Step>> {
     if !toolbox.has("bash") {
         return vec![titled(toolbox.glob("**/*", pause), EVERYTHING, "I cannot measure files, so I list them.")];
     }
-    let count = r#"xargs -0 -r wc -c | awk '/^ *[0-9]+ \.\// { n++; size += $1 } END { printf "%d files, %.0f bytes\n", n, size }'"#;
+    let count = r#"xargs -0 -r wc -c | awk '/^ *[0-9]+ \.\// { n++; size += $1 } END { printf "%d %s, %.0f bytes\n", n, n == 1 ? "file" : "files", size }'"#;
     let count = toolbox.files("How many files, and how large", count, pause);
     let count = titled(count, IN_ALL, "first I count the files and their bytes, without what git ignores.");
     let sizes = format!(r"xargs -0 -r wc -c | grep -v '^ *[0-9]* total$' | sort -rn | first {LINES}");
