@@ -313,23 +313,27 @@ async fn what_a_tool_says_about_its_answer_is_not_counted_as_found() {
 
         I am the rehearsal. All that follows stands in the results of my tools.
 
+        In short: 0 files, 0 bytes in all.
+
         **Files in all** (1 line)
 
-            0
+            0 files, 0 bytes
 
         **The largest, in bytes**: nothing.
 
-        **Changed last, at the top**: nothing.
+        **Changed last**: nothing.
 
         All 3 steps are done.
 
         I am the rehearsal. All that follows stands in the results of my tools.
 
+        In short: Open ends (TODO, FIXME or XXX): none.
+
         **TODO, FIXME and XXX**: nothing.
 
         (3 files or folders could not be read.)
 
-        **Not committed**: this did not work: fatal: not a git repository
+        Not a git repository.
 
         **Names with "test"**: nothing.
 
@@ -378,7 +382,7 @@ async fn a_message_to_a_look_changes_what_it_does_next() {
     child.step(&model, real).await;
     child.hear("see src/lib.rs, please");
     let next = child.step(&model, real).await;
-    assert_eq!(calls_of(&next), ["read_file {\"limit\":6,\"path\":\"src/lib.rs\"}"]);
+    assert_eq!(calls_of(&next), ["read_file {\"path\":\"src/lib.rs\",\"limit\":6}"]);
     assert!(words(&next).contains("you point to `src/lib.rs`"), "{}", words(&next));
     let (calls, text) = child.turn(&model, real).await;
     assert!(calls.len() >= 4 && text.contains("You asked for it: **`src/lib.rs`**"), "{calls:?} {text}");
