@@ -82,6 +82,9 @@ fn what_cannot_run_opens_no_session() {
     let ran: crate::support::Ran = lost.output().unwrap().into();
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.err.contains("current folder"), "{}", ran.err);
+    let nowhere = place.run(["run", "Greet", "--cwd", "/nonexist"]);
+    assert_eq!(nowhere.code, Some(2), "{nowhere:?}");
+    assert!(nowhere.err.contains("/nonexist"), "{}", nowhere.err);
     assert_eq!(place.run(["tree"]).out, "No sessions. `coppice run \"...\"` begins one.\n");
 }
 
@@ -297,6 +300,8 @@ fn usage_asks_for_nothing_that_the_environment_gives() {
     assert!(!ran.err.contains(['\u{1b}', '\u{9b}']), "{:?}", ran.err);
     let help = place.run(["--help"]).out;
     assert!(help.contains("COPPICE_DATA") && help.contains("COPPICE_CONFIG"), "{help}");
+    #[cfg(target_os = "linux")]
+    assert!(help.contains("/coppice") && help.contains("/coppice/config.toml"), "{help}");
 }
 
 #[test]
@@ -328,7 +333,7 @@ fn what_a_terminal_would_obey_reaches_it_neither_from_a_file_name_nor_over_the_w
     }
 }
 
-/// The tour on a folder: what its three looks found.
+/// The tour on a folder: what its three children found.
 fn tour(make: &str) -> String {
     let place = Place::new(json!({ "sessions": {} }));
     place.write_config("[models.rehearsal]\nprotocol = \"rehearsal\"\npace = 0\n");
@@ -344,8 +349,9 @@ fn tour(make: &str) -> String {
 fn the_tour_of_an_empty_folder_finds_nothing_and_says_so() {
     let report = tour("true");
     let found: Vec<&str> = report.lines().filter(|line| line.starts_with("    ")).collect();
-    assert_eq!(found, ["    0"], "{report}");
-    assert!(report.contains("**Not committed**: this did not work: fatal: not a git repository"), "{report}");
+    assert_eq!(found, ["    0 files, 0 bytes"], "{report}");
+    assert!(report.contains("\n\nNot a git repository.\n\n"), "{report}");
+    assert!(!report.contains("did not work") && !report.contains("fatal") && !report.contains("exit"), "{report}");
     assert!(!report.contains("exit 0") && !report.contains("no output") && !report.contains("subagent-"), "{report}");
 }
 
@@ -356,13 +362,86 @@ fn the_tour_names_no_build_output_that_git_ignores_and_reads_names_as_they_are()
         "git init -q . && mkdir target 's p' && head -c 99999 /dev/zero > target/big.rs && echo target > .gitignore &&
          seq 3000 > 's p/\u{fc}n: total.txt' && : > '1 a' && ln -s target/big.rs link && ln -s nowhere gone",
     );
-    assert!(report.contains("**Files in all** (1 line)\n\n    3\n"), "{report}");
+    assert!(report.contains("**Files in all** (1 line)\n\n    3 files, 13900 bytes\n"), "{report}");
+    let facts = "\n3 files, 13.9 kB in all. The largest is `s p/\u{fc}n: total.txt` (13.8 kB). ";
+    assert!(report.starts_with(facts), "{report}");
+    let (_, last) = report.split_once("**Changed last** (3 lines)\n").unwrap();
+    let last: Vec<&str> =
+        last.lines().skip(1).take(3).filter_map(|line| line.split_once(" ./")).map(|it| it.1).collect();
+    assert_eq!(std::collections::BTreeSet::from_iter(last), [".gitignore", "1 a", "s p/\u{fc}n: total.txt"].into());
+    assert!(report.contains("**Files by kind** (2 lines)\n\n    2 (no suffix)\n    1 .txt\n"), "{report}");
+    assert!(report.contains("**Files by folder** (2 lines)\n\n    2 (at the top)\n    1 s p/\n"), "{report}");
     assert!(
         report.contains("(3 lines)\n\n    13893 ./s p/\u{fc}n: total.txt\n        7 ./.gitignore\n        0 ./1 a\n"),
         "{report}"
     );
-    assert!(report.contains("**`s p/\u{fc}n: total.txt`** (the first 10 of 3000 lines)\n\n    1\n    2\n"), "{report}");
+    assert!(report.contains("**`s p/\u{fc}n: total.txt`** (the first 6 of 3000 lines)\n\n    1\n    2\n"), "{report}");
     assert!(!report.contains("99999"), "{report}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_tour_of_many_kinds_says_how_many_it_leaves_out() {
+    let report = tour("for kind in 1 2 3 4 5 6 7 8 9; do mkdir d$kind && : > d$kind/a.$kind; done; : > Makefile");
+    assert!(report.contains("**Files by kind** (the first 6 of 10 lines)"), "{report}");
+    assert!(report.contains("**Files by folder** (the first 6 of 10 lines)"), "{report}");
+    assert!(report.contains("**The largest, in bytes** (the first 6 of 10 lines)"), "{report}");
+    assert!(report.contains("**Changed last** (the first 6 of 10 lines)"), "{report}");
+}
+
+#[test]
+fn the_tour_of_a_session_that_may_only_look_is_refused_nothing() {
+    let place = Place::new(json!({ "sessions": {} }));
+    place.write_config("[models.rehearsal]\nprotocol = \"rehearsal\"\npace = 0\n");
+    let ran = place.run(["run", "Show me", "--mode", "read-only"]);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    assert!(!ran.out.contains("did not work") && !ran.out.contains("Nothing was started"), "{}", ran.out);
+    assert_eq!(ran.out.matches("No commands are run here").count(), 1, "{}", ran.out);
+}
+
+#[test]
+fn a_message_to_a_child_waits_for_what_its_owner_makes_of_it() {
+    let place = Place::new(json!({ "sessions": {
+        "root": { "steps": [
+            [{ "call": { "tool": "subagent", "args": { "description": "look", "prompt": "Do.", "run_in_background": true } } }],
+            [{ "say": "It is at work." }],
+            [{ "say": "It has ended." }],
+            [{ "wait_ms": 500 }, { "say": "It has ended again." }],
+        ] },
+        "look": { "steps": [[{ "say": "Seen." }], [{ "say": "Seen once more." }]] },
+    } }));
+    assert_eq!(place.run(["run", "Look around", "--mode", "full"]).code, Some(0));
+    let tree: Value = serde_json::from_str(&place.run(["tree", "--json"]).out).unwrap();
+    let look = crate::support::child(&tree, "look").unwrap()["id"].as_str().unwrap().to_owned();
+    let sent = place.run(["send", &look, "Look again"]);
+    assert_eq!(sent.code, Some(0), "{sent:?}");
+    assert!(sent.out.trim_end().ends_with("\nSeen once more."), "{}", sent.out);
+    let tree = place.run(["tree"]).out;
+    assert!(!tree.contains("interrupted"), "{tree}");
+    let root = tree.lines().next().unwrap().split_whitespace().last().unwrap().to_owned();
+    let shown = place.run(["show", &root]).out;
+    assert!(shown.contains("It has ended again.\n"), "{shown}");
+}
+
+#[test]
+fn a_message_that_a_running_turn_takes_is_only_told_as_accepted() {
+    let place = Place::new(json!({ "sessions": {
+        "root": { "steps": [
+            [{ "call": { "tool": "subagent", "args": { "description": "look", "prompt": "Do.", "run_in_background": true } } }],
+            [{ "say": "It is at work." }],
+        ] },
+        "look": { "steps": [[{ "until_file": "go" }, { "say": "Seen." }]] },
+    } }));
+    let mut run = Running::start(place.command(["run", "Look around", "--mode", "full"]));
+    let look = until("the child runs", || {
+        let tree: Value = serde_json::from_str(&place.run(["tree", "--json"]).out).ok()?;
+        let look = crate::support::child(&tree, "look")?;
+        (look["state"] == "running").then(|| look["id"].as_str().unwrap().to_owned())
+    });
+    let sent = place.run(["send", &look, "Look again"]);
+    place.open_gate("go");
+    assert_eq!((sent.code, sent.out.as_str()), (Some(0), "Accepted: it joins the running turn at its next step.\n"));
+    assert_eq!(run.ended(), Some(0));
 }
 
 #[test]

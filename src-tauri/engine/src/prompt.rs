@@ -1,6 +1,6 @@
 //! The words that the runtime says to a model: instructions, notices, and the status lines of tasks.
 
-use crate::event::{Party, TaskStatus};
+use crate::event::{Mode, Party, TaskStatus};
 use crate::id::SessionId;
 use crate::text::plain;
 use crate::view::TaskView;
@@ -48,9 +48,20 @@ impl Given {
     }
 }
 
+/// What the instructions say of a session that may only look.
+pub const LOOKS_ONLY: &str = "This session may only look (read-only): it writes nothing and runs no commands. Use the \
+                              tools that search and read.";
+
 /// The instructions of a session with the tools `given`. `delegates` is whether one of them gives work to a child,
 /// `persona` comes first when there is one.
-pub fn system(cwd: &str, depth: u32, given: &Given, delegates: bool, persona: Option<&str>) -> String {
+pub fn system(
+    cwd: &str,
+    depth: u32,
+    mode: Mode,
+    given: &Given,
+    delegates: bool,
+    persona: Option<&str>,
+) -> String {
     let mut parts: Vec<String> = Vec::new();
     parts.extend(persona.map(str::to_owned));
     let tasks = given.background() && (delegates || given.has("bash"));
@@ -59,6 +70,9 @@ pub fn system(cwd: &str, depth: u32, given: &Given, delegates: bool, persona: Op
          asked with the tools that you have, and say in the end what you found and did. Report only what your tools \
          really showed."
     ));
+    if mode == Mode::ReadOnly {
+        parts.push(LOOKS_ONLY.to_owned());
+    }
     if depth > 0 {
         let ended = "When you have given it, your background tasks are ended, so collect first what you need. ";
         parts.push(format!(

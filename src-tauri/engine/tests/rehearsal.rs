@@ -36,8 +36,8 @@ impl Session {
                 tool("task_output", &["task_id"]),
                 tool("bash", &["command"]),
                 tool("glob", &["pattern"]),
-                tool("grep", &["pattern"]),
-                tool("read_file", &["path"]),
+                tool("grep", &["pattern", "path", "limit"]),
+                tool("read_file", &["path", "limit"]),
             ],
         };
         Self { request, replies: 0 }
@@ -110,7 +110,8 @@ fn collected(name: &str, args: &Value) -> (String, bool) {
     assert_eq!(name, "task_output");
     let task = args["task_id"].as_str().unwrap();
     let begin = "I am the rehearsal. All that follows stands in the results of my tools.";
-    (format!("{begin}\n\nFound by {task}.\n[{task}: completed]"), true)
+    let once = "No commands are run here, so what needs them is left out: sizes, counts and what git knows.";
+    (format!("{begin}\n\nIn short: Facts of {task}.\n\nFound by {task}.\n\n{once}\n[{task}: completed]"), true)
 }
 
 fn none(name: &str, _: &Value) -> (String, bool) {
@@ -118,7 +119,8 @@ fn none(name: &str, _: &Value) -> (String, bool) {
 }
 
 fn notice(n: u32, status: &str) -> String {
-    format!("[Coppice] subagent-{n} (subagent \"…\") {status}. Read it with task_output(\"subagent-{n}\").")
+    let label = ["What is here", "The largest files", "The open ends"][(n as usize - 1) % 3];
+    format!("[Coppice] subagent-{n} (subagent, \"{label}\"): {status}. Read it with task_output(\"subagent-{n}\").")
 }
 
 #[tokio::test]
@@ -138,35 +140,34 @@ async fn the_tour_starts_three_looks_waits_for_all_and_reports_what_they_found()
         })
         .collect();
     assert_eq!(descriptions, ["What is here", "The largest files", "The open ends"]);
+    let how = "A message to one of them can be `stop`, `go on`, a path, a pattern like `*.rs`, or `look for WORDS`.";
+    assert!(words(&first).ends_with(how), "{}", words(&first));
     assert!(first.usage.estimated && first.usage.input > 0 && first.usage.output > 0);
 
     let (_, text) = root.turn(&model, none).await;
     assert_eq!(
         text,
-        "I am the rehearsal: 3 looks are at work: What is here (subagent-1), The largest files (subagent-2), The open \
-         ends (subagent-3). I end my turn here and report when all have ended."
+        "I am the rehearsal: 3 children are at work: What is here, The largest files, The open ends. I end my turn here and report when all have ended."
     );
     root.hear(&notice(2, "completed"));
     let (_, text) = root.turn(&model, none).await;
-    assert_eq!(
-        text,
-        "I am the rehearsal: The largest files (subagent-2) ended (completed). Still at work: What is here (subagent-1), \
-         The open ends (subagent-3)."
-    );
+    assert_eq!(text, "I am the rehearsal: The largest files completed. Still at work: What is here, The open ends.");
     root.hear("How is it going?");
     let (_, text) = root.turn(&model, none).await;
     assert!(text.starts_with("I am the rehearsal: no model, so I cannot answer that."), "{text}");
-    assert!(text.contains("- The largest files (subagent-2): completed\n"), "{text}");
+    assert!(text.contains("- The largest files: completed\n"), "{text}");
 
     root.hear(&format!("{}\n\n{}", notice(1, "completed"), notice(3, "was killed by the person")));
     let (asked, text) = root.turn(&model, collected).await;
     assert_eq!(asked, ["task_output {\"task_id\":\"subagent-1\"}", "task_output {\"task_id\":\"subagent-2\"}"]);
     assert_eq!(
         text,
-        "I am the rehearsal. This is what the looks found; I have added nothing.\n\n\
+        "I am the rehearsal. This is what the children found; I have added nothing.\n\n\
+         Facts of subagent-2. Facts of subagent-1. No commands are run here, so what needs them is left out: sizes, \
+         counts and what git knows.\n\n\
          ## What is here\n\nFound by subagent-1.\n\n\
          ## The largest files\n\nFound by subagent-2.\n\n\
-         ## The open ends\n\nThis look was stopped before it could report."
+         ## The open ends\n\nThis child was stopped before it could report."
     );
 
     // A look that was woken by a message ends under a new task.
@@ -175,8 +176,10 @@ async fn the_tour_starts_three_looks_waits_for_all_and_reports_what_they_found()
     assert_eq!(asked, ["task_output {\"task_id\":\"subagent-4\"}"]);
     assert_eq!(
         text,
-        "I am the rehearsal. This is what the looks found; I have added nothing.\n\n\
-         ## Later: subagent-4\n\nFound by subagent-4.",
+        "I am the rehearsal. This is what the children found; I have added nothing.\n\n\
+         Facts of subagent-4. No commands are run here, so what needs them is left out: sizes, counts and what git \
+         knows.\n\n\
+         ## What is here, once more\n\nFound by subagent-4.",
         "what was reported is not reported again"
     );
     root.hear(&notice(5, "was killed by the person"));
@@ -192,7 +195,7 @@ async fn the_tour_reports_at_once_what_cannot_be_started_or_runs_in_the_foregrou
     let mut root = Session::new("A title", 0, "Go");
     root.step(&model, |_, _| ("Depth 3 is the limit.\nMore.".to_owned(), false)).await;
     let (_, text) = root.turn(&model, none).await;
-    assert!(text.contains("no look could be started") && text.contains("Depth 3 is the limit."), "{text}");
+    assert!(text.contains("no child could be started") && text.contains("Depth 3 is the limit."), "{text}");
 
     let mut root = Session::new("A title", 0, "Go");
     root.request.tools = vec![tool("subagent", &["description", "prompt"])];
@@ -217,8 +220,9 @@ fn real(name: &str, args: &Value) -> (String, bool) {
         ("grep", Some(r"\b(TODO|FIXME|XXX)\b"), _) => "src/lib.rs:12: // TODO wake up\n".to_owned(),
         ("grep", Some(pattern), _) => format!("src/lib.rs:7: {pattern} is here\n"),
         ("read_file", _, Some(path)) => format!("1\ttext of {path}\n"),
+        ("bash", ..) if args["command"].as_str().unwrap().contains("size +=") => shell("30 files, 2345678 bytes"),
         ("bash", ..) if args["command"].as_str().unwrap().contains("wc -c") => {
-            shell("  900 ./big.bin\n  700 ./Cargo.toml")
+            shell("  900 ./big.bin\n  700 ./Cargo.toml\n(The first 2 of 30.)")
         }
         ("bash", ..) => shell(&format!("output of {}", args["command"].as_str().unwrap().lines().next().unwrap())),
         _ => panic!("{name} {args}"),
@@ -266,7 +270,15 @@ async fn a_look_without_its_tools_or_leave_says_so() {
     child.request.tools.retain(|tool| tool.name != "bash");
     let (calls, text) = child.turn(&model, real).await;
     assert_eq!(calls, [r#"glob {"pattern":"**/*"}"#], "none is called the largest that was not measured");
-    assert!(text.contains("I was given no `bash`, so what needs it is left out."), "{text}");
+    assert_eq!(text.matches("No commands are run here, so what needs them is left out").count(), 1, "{text}");
+    for label in ["What is here", "The largest files", "The open ends"] {
+        let mut child = Session::new(label, 1, "Look.");
+        child.request.system = format!("You work.\n\n{}", coppice_engine::prompt::LOOKS_ONLY);
+        let (calls, text) = child.turn(&model, real).await;
+        assert!(!calls.is_empty() && calls.iter().all(|call| !call.starts_with("bash")), "{calls:?}");
+        assert_eq!(text.matches("No commands are run here").count(), 1, "{text}");
+        assert!(!text.contains("did not work"), "{text}");
+    }
     let mut child = Session::new("The largest files", 1, "Look.");
     let (_, text) = child.turn(&model, |_, _| ("Denied by the person.".to_owned(), false)).await;
     assert!(text.contains("**Files in all**: this did not work: Denied by the person."), "{text}");
@@ -279,8 +291,8 @@ async fn what_a_tool_says_about_its_answer_is_not_counted_as_found() {
             ("Nothing in this folder matches *\n(To look in all folders below, put **/ before it.)\n".into(), true)
         }
         ("grep", _) => ("No line in this folder matches x\n(3 files or folders could not be read.)\n".into(), true),
-        (_, Some(git)) if git.starts_with("git") => ("fatal: not a git repository\n[exit 128 in 0.0 s]".into(), false),
-        (_, Some(count)) if count.ends_with("wc -l") => ("0\n[exit 0 in 0.0 s]".into(), true),
+        (_, Some(git)) if git.contains("git status") => ("Not a git repository.\n[exit 0 in 0.0 s]".into(), true),
+        (_, Some(count)) if count.contains("size +=") => ("0 files, 0 bytes\n[exit 0 in 0.0 s]".into(), true),
         _ => ("(no output)\n[exit 0 in 0.0 s]".to_owned(), true),
     };
     let model = Rehearsal::tour(0.0);
@@ -301,23 +313,27 @@ async fn what_a_tool_says_about_its_answer_is_not_counted_as_found() {
 
         I am the rehearsal. All that follows stands in the results of my tools.
 
+        In short: 0 files, 0 bytes in all.
+
         **Files in all** (1 line)
 
-            0
+            0 files, 0 bytes
 
         **The largest, in bytes**: nothing.
 
-        **Changed last, at the top**: nothing.
+        **Changed last**: nothing.
 
         All 3 steps are done.
 
         I am the rehearsal. All that follows stands in the results of my tools.
 
+        In short: Open ends (TODO, FIXME or XXX): none.
+
         **TODO, FIXME and XXX**: nothing.
 
         (3 files or folders could not be read.)
 
-        **Not committed**: this did not work: fatal: not a git repository
+        Not a git repository.
 
         **Names with "test"**: nothing.
 
@@ -366,7 +382,7 @@ async fn a_message_to_a_look_changes_what_it_does_next() {
     child.step(&model, real).await;
     child.hear("see src/lib.rs, please");
     let next = child.step(&model, real).await;
-    assert_eq!(calls_of(&next), ["read_file {\"path\":\"src/lib.rs\"}"]);
+    assert_eq!(calls_of(&next), ["read_file {\"path\":\"src/lib.rs\",\"limit\":6}"]);
     assert!(words(&next).contains("you point to `src/lib.rs`"), "{}", words(&next));
     let (calls, text) = child.turn(&model, real).await;
     assert!(calls.len() >= 4 && text.contains("You asked for it: **`src/lib.rs`**"), "{calls:?} {text}");
@@ -374,7 +390,43 @@ async fn a_message_to_a_look_changes_what_it_does_next() {
     child.hear("What is the weather?");
     let (calls, text) = child.turn(&model, real).await;
     assert_eq!(calls, Vec::<String>::new());
-    assert!(text.starts_with("I am the rehearsal: I read \"What is the weather?\", but I only know"), "{text}");
+    assert!(
+        text.starts_with(
+            "I am the rehearsal: I read \"What is the weather?\", and I am no model. A message to me can be `stop`"
+        ),
+        "{text}"
+    );
+
+    child.hear("Also look for rst files please");
+    let (calls, text) = child.turn(&model, real).await;
+    assert_eq!(calls, ["glob {\"pattern\":\"**/*.rst\"}"]);
+    assert!(text.contains("You asked for it: **Files like `**/*.rst`** (3 names)"), "{text}");
+
+    let mut child = Session::new("What is here", 1, "Look.");
+    let first = words(&child.step(&model, real).await);
+    assert_eq!(first.matches("A message to me can be `stop`").count(), 1, "{first}");
+    let second = words(&child.step(&model, real).await);
+    assert!(!second.contains("A message to me"), "{second}");
+}
+
+#[tokio::test]
+async fn a_report_begins_with_the_facts_that_matter_and_tells_what_it_cuts() {
+    let model = Rehearsal::tour(0.0);
+    let mut child = Session::new("The largest files", 1, "Which file is the biggest?");
+    let (_, text) = child.turn(&model, real).await;
+    let begin = "I am the rehearsal. All that follows stands in the results of my tools.\n\n\
+                 In short: 30 files, 2.3 MB in all. The largest is `big.bin` (900 bytes).\n\n**Files in all** (1 line)";
+    assert!(text.starts_with(begin), "{text}");
+    assert!(text.contains("**The largest, in bytes** (the first 2 of 30 lines)"), "{text}");
+
+    let mut root = Session::new("A title", 0, "Go");
+    root.step(&model, started).await;
+    root.turn(&model, none).await;
+    root.hear(&format!("{}\n{}\n{}", notice(1, "completed"), notice(2, "failed"), notice(3, "failed")));
+    let long = |_: &str, _: &Value| ("a line\n".repeat(2000), true);
+    let (_, text) = root.turn(&model, long).await;
+    assert!(text.contains("(The first 857 of 2000 lines. The rest stands in its own session.)"), "{text}");
+    assert!(text.contains("There is no report of this child: it failed."), "{text}");
 }
 
 fn calls_of(reply: &Reply) -> Vec<String> {

@@ -17,6 +17,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use coppice_engine::env::{self, Env};
 use coppice_engine::error::Code;
 use coppice_engine::event::Mode;
+use directories::ProjectDirs;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -44,15 +45,32 @@ pub struct Cli {
 
 #[derive(Debug, Args)]
 struct FolderArgs {
-    /// The data folder; without it the one that COPPICE_DATA names
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR", help = data_help())]
     data: Option<PathBuf>,
-    /// The configuration file; without it the one that COPPICE_CONFIG names
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", help = config_help())]
     config: Option<PathBuf>,
     /// What is logged to standard error
     #[arg(long, global = true, value_name = "LEVEL", default_value = "warn")]
     log: Level,
+}
+
+fn data_help() -> String {
+    let default = dirs().map(|dirs| format!(", else {}", dirs.data_dir().display())).unwrap_or_default();
+    format!("The data folder; without it the one that COPPICE_DATA names{default}")
+}
+
+fn config_help() -> String {
+    let default = dirs().map(|dirs| format!(", else {}", config_file(&dirs).display())).unwrap_or_default();
+    format!("The configuration file; without it the one that COPPICE_CONFIG names{default}")
+}
+
+/// Where this person's programs keep what they keep.
+fn dirs() -> Option<ProjectDirs> {
+    ProjectDirs::from("app", "", "coppice")
+}
+
+fn config_file(dirs: &ProjectDirs) -> PathBuf {
+    dirs.config_dir().join("config.toml")
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -336,7 +354,7 @@ fn folders(args: FolderArgs) -> Result<Folders, (String, u8)> {
             directories::BaseDirs::new().map(|dirs| dirs.home_dir().to_owned()).ok_or_else(|| (error.clone(), 1))?
         }
     };
-    let dirs = directories::ProjectDirs::from("app", "", "coppice");
+    let dirs = dirs();
     let (data, config) =
         (args.data.or_else(|| env::path("COPPICE_DATA")), args.config.or_else(|| env::path("COPPICE_CONFIG")));
     let config_named = config.is_some();
@@ -346,8 +364,7 @@ fn folders(args: FolderArgs) -> Result<Folders, (String, u8)> {
         Err(error) => Err((error.clone(), 1)),
     };
     let data = data.map(named).transpose()?.or_else(|| dirs.as_ref().map(|dirs| dirs.data_dir().to_owned()));
-    let config =
-        config.map(named).transpose()?.or_else(|| dirs.as_ref().map(|dirs| dirs.config_dir().join("config.toml")));
+    let config = config.map(named).transpose()?.or_else(|| dirs.as_ref().map(config_file));
     match (data, config) {
         // Only the file that nobody named need not exist. One that cannot be looked for is told when it is read.
         (_, Some(config)) if config_named && matches!(config.try_exists(), Ok(false)) => {

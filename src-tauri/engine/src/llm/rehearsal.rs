@@ -8,7 +8,7 @@
 //!
 //! Without a script it plays a tour: it starts three children in the background, which look at the folder with real
 //! tools, take messages and can be stopped, and it reports what they found. A message to a child changes what it does
-//! next: `stop after this`, a path, or `look for something`.
+//! next: `stop after this`, a path, a pattern of names like `*.rs`, or `look for something`.
 //!
 //! # Scripts
 //!
@@ -62,6 +62,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
+mod facts;
 mod history;
 mod look;
 mod orders;

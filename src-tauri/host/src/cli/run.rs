@@ -54,7 +54,7 @@ pub async fn run(client: &Client, ours: Option<&Host>, args: RunArgs, out: &mut 
 }
 
 /// Sends to a session that is there. Where another process holds the data folder, that one goes on with it; else this
-/// process stays until it has ended.
+/// process stays until its whole tree is at rest: the owner of a child reacts when the child ends.
 pub async fn send(client: &Client, ours: Option<&Host>, id: &str, words: String, out: &mut Out) -> Result<u8, Trouble> {
     fits(&words)?;
     let target = find(client, id).await?;
@@ -96,6 +96,10 @@ fn fits(words: &str) -> Result<(), Failed> {
 }
 
 async fn open(client: &Client, args: &RunArgs) -> Result<SessionView, Failed> {
+    if let Some(named) = args.cwd.as_ref().filter(|named| !named.is_dir()) {
+        let told = format!("{} is no folder that can be opened. Nothing was started.", named.display());
+        return Err(Failed::bad_request(told));
+    }
     let cwd = match &args.cwd {
         Some(named) if named.is_absolute() => named.clone(),
         named => {
@@ -131,7 +135,7 @@ async fn say(client: &Client, target: &SessionView, words: String) -> Result<&'s
     }
     let sent: Sent = client.ask("send", json!({ "child": target.id, "text": words, "key": fresh_key() })).await?;
     Ok(match sent.route {
-        Route::Steered => "Joined the running turn.",
+        Route::Steered => "Accepted: it joins the running turn at its next step.",
         Route::Started => "Woke this child.",
     })
 }
@@ -163,7 +167,7 @@ async fn follow(
     let signal = asked_to_end();
     tokio::pin!(signal);
     let stopped = loop {
-        let rest = rest(client, &target.id);
+        let rest = rest(client, &target.root);
         tokio::pin!(rest);
         let rested = loop {
             tokio::select! {
@@ -183,10 +187,10 @@ async fn follow(
     };
     if stopped {
         let args =
-            json!({ "what": "branch", "id": target.id, "reason": "stopped from the terminal", "key": fresh_key() });
+            json!({ "what": "branch", "id": target.root, "reason": "stopped from the terminal", "key": fresh_key() });
         let receipt: Receipt = client.ask("stop", args).await?;
         // It has its receipt; that it also comes to rest in time is a courtesy to the last drawing.
-        let _ = tokio::time::timeout(REST, rest(client, &target.id)).await;
+        let _ = tokio::time::timeout(REST, rest(client, &target.root)).await;
         watch.finish(out).await?;
         for line in text::receipt(&receipt) {
             if json { Out::stderr().line(&line)? } else { out.line(&line)? }

@@ -1,10 +1,11 @@
 //! The looks of the tour, as the children play them: one tool call a step, and an answer that quotes what came of them.
 
 use super::history::{Done, done};
-use super::result::{self, More};
-use super::{Act, orders};
+use super::result::{self, Found, More};
+use super::{Act, facts, orders};
 use crate::event::Block;
 use crate::llm::{Message, Request, ToolSpec};
+use crate::prompt;
 use orders::Order;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -19,8 +20,21 @@ pub const OPEN_ENDS: &str = "The open ends";
 
 /// What every answer begins with, so that an earlier one is known again.
 pub const REPORT: &str = "I am the rehearsal. All that follows stands in the results of my tools.";
+/// Stands in an answer once where commands may not be run or none can be.
+pub const NO_COMMANDS: &str =
+    "No commands are run here, so what needs them is left out: sizes, counts and what git knows.";
+/// What a command says where there is nothing that git keeps.
+pub const NO_REPOSITORY: &str = "Not a git repository.";
+/// The step that counts files by kind, the one that counts them all, the one that orders them, the one that searches
+/// for notes, and the one that asks git for changes.
+pub const KINDS: &str = "Files by kind";
+pub const IN_ALL: &str = "Files in all";
+pub const IN_ORDER: &str = "The largest, in bytes";
+pub const EVERYTHING: &str = "All files and folders";
+pub const NOTES_LEFT: &str = "TODO, FIXME and XXX";
+pub const CHANGES: &str = "Not committed";
 /// How many lines of a result are quoted, and how many bytes of a line.
-const LINES: usize = 10;
+const LINES: usize = 6;
 const LINE: usize = 160;
 /// How many of a tool's remarks are repeated.
 const NOTES: usize = 2;
@@ -33,6 +47,8 @@ const FILES: &str = r#"files() {
   else find . -name .git -prune -o -type f -print0
   fi
 }"#;
+/// A function for a shell: the first lines, and how many there are in all.
+const FIRST: &str = r#"first() { awk -v n="$1" 'NR <= n; END { if (NR > n) print "(The first " n " of " NR ".)" }'; }"#;
 
 /// One look at something.
 struct Step {
@@ -63,7 +79,7 @@ pub fn acts(request: &Request) -> Vec<Act> {
     let stop = asked.iter().any(|(at, order)| fresh(*at) && *order == Order::Stop);
     let go_on = answered.is_none() || asked.iter().any(|(at, order)| fresh(*at) && *order == Order::GoOn);
 
-    let toolbox = Toolbox(&request.tools);
+    let toolbox = Toolbox { tools: &request.tools, commands: !request.system.contains(prompt::LOOKS_ONLY) };
     let errands: Vec<(usize, Step)> = asked
         .iter()
         .filter(|(at, _)| fresh(*at))
@@ -81,7 +97,9 @@ pub fn acts(request: &Request) -> Vec<Act> {
     let next = all.find(|(at, step)| find(*at, step).is_none());
     if let Some((_, step)) = next.filter(|_| !stop) {
         acts.push(Act::Pause(Duration::from_millis(step.pause)));
-        acts.push(Act::Say(format!("{}\n", step.say)));
+        let first = !request.messages.iter().any(|message| matches!(message, Message::Assistant(_)));
+        let how = if first { format!(" {}", orders::HOW) } else { String::new() };
+        acts.push(Act::Say(format!("{}{how}\n", step.say)));
         acts.push(Act::Pause(Duration::from_millis(step.pause)));
         acts.push(Act::Call { tool: step.tool.to_owned(), args: step.args.to_string() });
         return acts;
@@ -98,11 +116,17 @@ pub fn acts(request: &Request) -> Vec<Act> {
     }
     let made: Vec<(&Step, &Done<'_>)> = plan.iter().filter_map(|step| Some((step, find(0, step)?))).collect();
     if go_on {
+        let seen = made.iter().filter(|(_, done)| done.ok);
+        let seen: Vec<(&str, Found<'_>)> =
+            seen.map(|(step, done)| (step.title.as_str(), result::found(done.tool, done.text))).collect();
+        if let Some(facts) = facts::of(&seen) {
+            text.push_str(&format!("\n{}{facts}\n", facts::BEGIN));
+        }
         for (step, done) in &made {
             text.push_str(&format!("\n{}\n", finding(step, done)));
         }
         if !toolbox.has("bash") {
-            text.push_str("\nI was given no `bash`, so what needs it is left out.\n");
+            text.push_str(&format!("\n{NO_COMMANDS}\n"));
         }
     } else {
         text.push_str("\nMy earlier report stands.");
@@ -111,7 +135,10 @@ pub fn acts(request: &Request) -> Vec<Act> {
         let (made, all) = (made.len(), plan.len());
         text.push_str(&format!("\n{made} of {all} steps are done. Say `go on` for the rest."));
     } else if go_on {
-        text.push_str(&format!("\nAll {} steps are done.", plan.len()));
+        text.push_str(&match plan.len() {
+            1 => "\nThe one step is done.".to_owned(),
+            all => format!("\nAll {all} steps are done."),
+        });
     }
     acts.push(Act::Pause(Duration::from_millis(600)));
     acts.push(Act::Say(text));
@@ -137,11 +164,11 @@ fn acknowledge(request: &Request, asked: &[(usize, Order)]) -> Vec<Act> {
             Order::Stop => "you ask me to stop, so I do.".to_owned(),
             Order::GoOn => "you ask me to go on, so I do.".to_owned(),
             Order::Search(pattern) => format!("you ask for `{pattern}`, so I look for it."),
+            Order::Files(pattern) => format!("you ask for files like `{pattern}`, so I look for them."),
             Order::Path { path, .. } => format!("you point to `{path}`, so I look into it."),
-            Order::Other(text) => format!(
-                "I read \"{}\", but I only know how to stop, to look into a path, and to look for something.",
-                crate::text::cut(text, 200)
-            ),
+            Order::Other(text) => {
+                format!("I read \"{}\", and I am no model. {}", shortened(text), orders::HOW)
+            }
         })
         .collect();
     said.into_iter().map(|said| Act::Say(format!("I am the rehearsal: {said}\n\n"))).collect()
@@ -151,8 +178,12 @@ fn acknowledge(request: &Request, asked: &[(usize, Order)]) -> Vec<Act> {
 fn errand(order: &Order, toolbox: &Toolbox<'_>) -> Option<Step> {
     match order {
         Order::Search(pattern) => toolbox.grep(pattern, 900).map(|step| Step { title: format!("`{pattern}`"), ..step }),
+        Order::Files(pattern) => {
+            toolbox.glob(pattern, 900).map(|step| Step { title: format!("Files like `{pattern}`"), ..step })
+        }
         Order::Path { path, folder: true } => toolbox
             .bash(&format!("ls -la -- {}", quote(path)), 900)
+            .or_else(|| toolbox.glob(&format!("{}/*", path.trim_end_matches('/')), 900))
             .map(|step| Step { title: format!("`{path}`"), ..step }),
         Order::Path { path, folder: false } => {
             toolbox.read(path, 900).map(|step| Step { title: format!("`{path}`"), ..step })
@@ -195,24 +226,26 @@ fn here(history: &[Done<'_>], toolbox: &Toolbox<'_>) -> Vec<Option<Step>> {
     let pause = 1300;
     let top = titled(toolbox.glob("*", pause), "At the top", "first I look at what lies at the top of this folder.");
     let names = lines(history, &top);
-    let read = match names.iter().find(|name| is_readme(name)) {
-        Some(readme) => beginning(readme, toolbox, pause, "this one introduces the rest, so I read its beginning."),
-        None => names.iter().find(|name| is_text(name)).and_then(|text| {
-            beginning(text, toolbox, pause, "nothing introduces the rest, so I read the beginning of the first text.")
-        }),
-    };
-    let most = "sort | uniq -c | sort -rn | head -n 8";
-    let kinds = toolbox.files(
-        "Files by kind",
-        &format!(r"tr '\0\n' '\n ' | sed -n 's|.*[^/]\.\([A-Za-z0-9]\{{1,\}}\)$|\1|p' | {most}"),
-        pause,
-    );
-    let kinds = titled(kinds, "Files by kind", "now how many files of each kind there are.");
-    let folders = toolbox.files(
-        "Files by folder",
-        &format!(r"tr '\0\n' '\n ' | sed -n 's|^\./\([^/]*\)/.*|\1|p' | {most}"),
-        pause,
-    );
+    let read = introduction(&names).and_then(|found| match found {
+        Introduction::Text(path) => {
+            beginning(path, toolbox, pause, "this one introduces the rest, so I read its beginning.")
+        }
+        Introduction::Manifest(path) => {
+            let pattern = r#"^\s*"?description"?\s*[:=]"#;
+            let step = toolbox.step("grep", json!({"pattern": pattern, "path": path, "limit": 1}), pause);
+            let title = format!("How `{path}` describes it");
+            titled(step, &title, "no document introduces the rest, so I look how its manifest describes it.")
+        }
+    });
+    if !toolbox.has("bash") {
+        let documents = titled(toolbox.glob("**/*.md", pause), "Documents", "last, which documents there are.");
+        return vec![top, read, documents];
+    }
+    let kinds = r#"if (match($0, /.\.[A-Za-z0-9]+$/)) kind = substr($0, RSTART + 1); else kind = "(no suffix)""#;
+    let kinds = toolbox.counted(KINDS, &format!(r#"sub(/.*\//, ""); {kinds}"#), pause);
+    let kinds = titled(kinds, KINDS, "now how many files of each kind there are.");
+    let folder = r#"if (split($0, part, "/") > 2) kind = part[2] "/"; else kind = "(at the top)""#;
+    let folders = toolbox.counted("Files by folder", folder, pause);
     let folders = titled(folders, "Files by folder", "last, which folders hold most of them.");
     vec![top, read, kinds, folders]
 }
@@ -220,48 +253,76 @@ fn here(history: &[Done<'_>], toolbox: &Toolbox<'_>) -> Vec<Option<Step>> {
 fn largest(history: &[Done<'_>], toolbox: &Toolbox<'_>) -> Vec<Option<Step>> {
     let pause = 1500;
     if !toolbox.has("bash") {
-        let all = titled(toolbox.glob("**/*", pause), "All files", "I cannot measure files, so I list them.");
-        return vec![all];
+        return vec![titled(toolbox.glob("**/*", pause), EVERYTHING, "I cannot measure files, so I list them.")];
     }
-    let count = toolbox.files("How many files", r"tr '\0\n' '\n ' | wc -l", pause);
-    let count = titled(count, "Files in all", "first I count the files, without what git ignores.");
-    let sizes = r"xargs -0 -r wc -c | grep -v '^ *[0-9]* total$' | sort -rn | head -n 10";
-    let sizes = toolbox.files("The largest files", sizes, pause);
-    let sizes = titled(sizes, "The largest, in bytes", "now I put them in order of their sizes.");
+    let count = r#"xargs -0 -r wc -c | awk '/^ *[0-9]+ \.\// { n++; size += $1 } END { printf "%d %s, %.0f bytes\n", n, n == 1 ? "file" : "files", size }'"#;
+    let count = toolbox.files("How many files, and how large", count, pause);
+    let count = titled(count, IN_ALL, "first I count the files and their bytes, without what git ignores.");
+    let sizes = format!(r"xargs -0 -r wc -c | grep -v '^ *[0-9]* total$' | sort -rn | first {LINES}");
+    let sizes = toolbox.files("The largest files", &sizes, pause);
+    let sizes = titled(sizes, IN_ORDER, "now I put them in order of their sizes.");
     let text = lines(history, &sizes).into_iter().filter_map(sized).find(|path| is_text(path));
     let read = text.and_then(|path| {
         beginning(path, toolbox, pause, "this is the largest text among them, so I read its beginning.")
     });
-    let last = toolbox.bash("ls -lt | grep -v '^total ' | head -n 5", pause);
-    let last = titled(last, "Changed last, at the top", "and what changed last, at the top.");
+    let last = format!(
+        "xargs -0 -r stat \"$@\" | sort -r | first {LINES}\n}}\n\
+         if stat -c %n . > /dev/null 2>&1\n\
+         then last -c '%.16y %n'\n\
+         else last -f '%Sm %N' -t '%Y-%m-%d %H:%M'\n\
+         fi"
+    );
+    let last = toolbox.bash(&format!("# What changed last\n{FILES}\n{FIRST}\nlast() {{\n  files | {last}"), pause);
+    let last = titled(last, "Changed last", "and what changed last.");
     vec![count, sizes, read, last]
 }
 
 fn open_ends(history: &[Done<'_>], toolbox: &Toolbox<'_>) -> Vec<Option<Step>> {
-    let pause = 1000;
+    let pause = 1300;
     let notes = titled(
         toolbox.grep(r"\b(TODO|FIXME|XXX)\b", pause),
-        "TODO, FIXME and XXX",
+        NOTES_LEFT,
         "first I look for notes that people leave themselves.",
     );
-    let read = lines(history, &notes)
-        .into_iter()
-        .filter_map(|hit| hit.split_once(':'))
-        .map(|(path, _)| path)
-        .find(|path| is_text(path))
-        .and_then(|path| beginning(path, toolbox, pause, "I look into the first of these."));
-    let status = titled(toolbox.bash("git status --short -- .", pause), "Not committed", "is something not committed?");
-    let log = toolbox.bash("git log --oneline -n 5 -- .", pause);
+    let status = format!(
+        "case $(LC_ALL=C git rev-parse --is-inside-work-tree 2>&1) in\n\
+         *'not a git repository'*) echo '{NO_REPOSITORY}' ;;\n\
+         *) git status --short -- . ;;\n\
+         esac"
+    );
+    let status = titled(toolbox.bash(&status, pause), CHANGES, "is something not committed?");
+    let log = toolbox.bash(&format!("{FIRST}\ngit log --oneline -- . | first {LINES}"), pause);
     let log = titled(log, "Committed last", "what was done last?");
     // Where git has nothing to say about changes, it has no commits to tell either.
-    let log = log.filter(|_| attempt(history, &status).is_none_or(|status| status.ok));
+    let log = log.filter(|_| {
+        attempt(history, &status).is_none_or(|status| status.ok) && lines(history, &status) != [NO_REPOSITORY]
+    });
     let tests = titled(toolbox.glob("**/*test*", pause), "Names with \"test\"", "are there tests?");
     let unfinished = titled(
         toolbox.grep(r"\b(unimplemented|not implemented|HACK)\b", pause),
         "Said to be unfinished",
         "last, what says of itself that it is not finished.",
     );
-    vec![notes, read, status, log, tests, unfinished]
+    vec![notes, status, log, tests, unfinished]
+}
+
+/// What tells most likely what a folder is for.
+#[derive(Debug, PartialEq)]
+enum Introduction<'a> {
+    /// A document.
+    Text(&'a str),
+    /// The description of a package.
+    Manifest(&'a str),
+}
+
+/// The likeliest among the names at the top.
+fn introduction<'a>(names: &[&'a str]) -> Option<Introduction<'a>> {
+    const MANIFESTS: [&str; 4] = ["package.json", "Cargo.toml", "pyproject.toml", "composer.json"];
+    let find = |is: &dyn Fn(&str) -> bool| names.iter().copied().find(|name| is(name));
+    find(&is_readme)
+        .or_else(|| find(&|name| name.ends_with(".md") && !name.starts_with('.')))
+        .map(Introduction::Text)
+        .or_else(|| find(&|name| MANIFESTS.contains(&name)).map(Introduction::Manifest))
 }
 
 /// What came of a step, quoted.
@@ -271,13 +332,18 @@ fn finding(step: &Step, done: &Done<'_>) -> String {
         return format!("**{title}**: this did not work: {}", shortened(result::why(done.tool, done.text)));
     }
     let found = result::found(done.tool, done.text);
+    if found.lines == [NO_REPOSITORY] {
+        return NO_REPOSITORY.to_owned();
+    }
     let shown = found.lines.len().min(LINES);
+    let unit = if step.tool == "glob" { "name" } else { "line" };
     let mut text = match (found.lines.len(), found.more) {
         (0, _) => format!("**{title}**: nothing."),
-        (_, More::Of(all)) => format!("**{title}** (the first {shown} of {all} lines)"),
-        (all, More::Some) => format!("**{title}** (the first {shown} of more than {all} lines)"),
-        (all, More::None) if all > shown => format!("**{title}** (the first {shown} of {all} lines)"),
-        (all, More::None) => format!("**{title}** ({all} {})", if all == 1 { "line" } else { "lines" }),
+        (_, More::Of(all)) => format!("**{title}** (the first {shown} of {all} {unit}s)"),
+        (all, More::Some) => format!("**{title}** (the first {shown} of more than {all} {unit}s)"),
+        (all, More::None) if all > shown => format!("**{title}** (the first {shown} of {all} {unit}s)"),
+        (1, More::None) => format!("**{title}** (1 {unit})"),
+        (all, More::None) => format!("**{title}** ({all} {unit}s)"),
     };
     for (at, line) in found.lines.iter().take(LINES).enumerate() {
         text.push_str(if at == 0 { "\n\n    " } else { "\n    " });
@@ -299,11 +365,15 @@ fn shortened(line: &str) -> String {
 }
 
 /// The tools that may be called, and how they name their arguments.
-struct Toolbox<'a>(&'a [ToolSpec]);
+struct Toolbox<'a> {
+    tools: &'a [ToolSpec],
+    /// Whether commands may be run.
+    commands: bool,
+}
 
 impl Toolbox<'_> {
     fn has(&self, tool: &str) -> bool {
-        self.0.iter().any(|spec| spec.name == tool)
+        (self.commands || tool != "bash") && self.tools.iter().any(|spec| spec.name == tool)
     }
 
     fn step(&self, tool: &'static str, args: Value, pause: u64) -> Option<Step> {
@@ -322,7 +392,14 @@ impl Toolbox<'_> {
 
     /// A command over all files. What it is for stands before it, for whoever watches.
     fn files(&self, what: &str, command: &str, pause: u64) -> Option<Step> {
-        self.bash(&format!("# {what}\n{FILES}\nfiles | {command}"), pause)
+        self.bash(&format!("# {what}\n{FILES}\n{FIRST}\nfiles | {command}"), pause)
+    }
+
+    /// How many files there are of each kind, most first. `kind` sets the variable of this name, in awk.
+    fn counted(&self, what: &str, kind: &str, pause: u64) -> Option<Step> {
+        let count = "count[kind]++ } END { for (kind in count) print count[kind], kind }";
+        let order = format!("sort -k1,1nr -k2 | first {LINES}");
+        self.files(what, &format!(r"tr '\0\n' '\n ' | awk '{{ {kind}; {count}' | {order}"), pause)
     }
 
     fn glob(&self, pattern: &str, pause: u64) -> Option<Step> {
@@ -334,12 +411,13 @@ impl Toolbox<'_> {
     }
 
     fn read(&self, path: &str, pause: u64) -> Option<Step> {
-        self.step("read_file", json!({"path": path}), pause)
+        // No more than is quoted, so that both tell of the same lines.
+        self.step("read_file", json!({"path": path, "limit": LINES}), pause)
     }
 }
 
 /// The path behind a size.
-fn sized(line: &str) -> Option<&str> {
+pub fn sized(line: &str) -> Option<&str> {
     let (size, path) = line.trim_start().split_once(' ')?;
     size.bytes().all(|byte| byte.is_ascii_digit()).then(|| path.strip_prefix("./").unwrap_or(path))
 }
@@ -355,10 +433,10 @@ fn is_readme(path: &str) -> bool {
 }
 
 /// Whether a name is one that texts have.
-fn is_text(path: &str) -> bool {
-    const TEXTS: [&str; 24] = [
-        "md", "txt", "rs", "toml", "json", "yaml", "yml", "js", "ts", "svelte", "py", "go", "java", "c", "h", "cpp",
-        "rb", "sh", "html", "css", "sql", "xml", "csv", "lock",
+pub fn is_text(path: &str) -> bool {
+    const TEXTS: [&str; 26] = [
+        "md", "rst", "adoc", "txt", "rs", "toml", "json", "yaml", "yml", "js", "ts", "svelte", "py", "go", "java", "c",
+        "h", "cpp", "rb", "sh", "html", "css", "sql", "xml", "csv", "lock",
     ];
     file_name(path).rsplit_once('.').is_some_and(|(_, kind)| TEXTS.contains(&kind))
 }
@@ -379,5 +457,17 @@ mod tests {
         assert_eq!(sized("wc: x: Permission denied"), None);
         let readmes = ["README.md", "readme", "Readme.txt", "README.pdf", "readme/", "README.md.gz", "a.md"];
         assert_eq!(readmes.map(is_readme), [true, true, true, false, false, false, false]);
+    }
+
+    #[test]
+    fn a_folder_is_introduced_by_its_likeliest_document_or_by_none() {
+        let of = |names: &[&'static str]| introduction(names);
+        assert_eq!(of(&[".a.md", "a.md", "readme.rst", "x.json"]), Some(Introduction::Text("readme.rst")));
+        assert_eq!(
+            of(&[".hidden.sh", ".a.md", "biome.json", "package.json", "z.md"]),
+            Some(Introduction::Text("z.md"))
+        );
+        assert_eq!(of(&[".hidden.sh", "biome.json", "package.json"]), Some(Introduction::Manifest("package.json")));
+        assert_eq!(of(&[".hidden.sh", "biome.json", "a.rs"]), None);
     }
 }

@@ -54,6 +54,12 @@ fn of_command(text: &str) -> Found<'_> {
     if all == ["(no output)"] {
         return found;
     }
+    let counted =
+        |line: &&str| line.strip_prefix("(The first ")?.strip_suffix(".)")?.split_once(" of ")?.1.parse().ok();
+    if let Some(total) = all.last().and_then(counted) {
+        all.pop();
+        found.more = More::Of(total);
+    }
     for line in all {
         if ["find: ", "ls: ", "wc: ", "warning: ", "fatal: "].iter().any(|by| line.starts_with(by)) {
             found.notes.push(line);
@@ -127,6 +133,7 @@ mod tests {
         }
         check("bash", "a\n  b\n[exit 0 in 0.1 s]", of(&["a", "  b"], More::None, &[]));
         check("bash", "(no output)\n[exit 0 in 0.0 s]", of(&[], More::None, &[]));
+        check("bash", "a\n(The first 1 of 30.)\n[exit 0 in 0.0 s]", of(&["a"], More::Of(30), &[]));
         check("bash", "[a]\n[exit 0 in 0.0 s]", of(&["[a]"], More::None, &[]));
         check("bash", "find: x: no\n7\n[exit 0 in 0.0 s]", of(&["7"], More::None, &["find: x: no"]));
         let left = "[1 process is still attached, pid 7: it runs on]";

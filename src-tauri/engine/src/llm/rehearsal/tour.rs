@@ -1,6 +1,6 @@
 //! The tour, as the root plays it: three children are started in the background, and reported on when they have ended.
 
-use super::{Act, history, look};
+use super::{Act, facts, history, look, orders};
 use crate::event::Block;
 use crate::llm::{Message, Request};
 use serde_json::{Map, Value, json};
@@ -11,7 +11,7 @@ use std::time::Duration;
 const START: &str = "subagent";
 const COLLECT: &str = "task_output";
 /// What every report begins with, so that an earlier one is known again.
-const FOUND: &str = "I am the rehearsal. This is what the looks found; I have added nothing.";
+const FOUND: &str = "I am the rehearsal. This is what the children found; I have added nothing.";
 /// How many bytes of a child's answer a report repeats.
 const QUOTED: usize = 6000;
 const BREATH: Duration = Duration::from_millis(700);
@@ -50,8 +50,10 @@ struct Round<'a> {
     /// The position of the message that started them.
     at: usize,
     starts: Vec<Start<'a>>,
-    /// The tasks whose end it was told, with the word for it.
+    /// The tasks whose end it was told, with the runtime's word for it.
     ended: BTreeMap<&'a str, &'a str>,
+    /// What the children of these tasks are called.
+    labels: BTreeMap<&'a str, &'a str>,
     /// What it has collected, by task, with the position of the message that asked for it.
     collected: BTreeMap<String, (usize, &'a str)>,
 }
@@ -88,6 +90,7 @@ fn begin(request: &Request) -> Vec<Act> {
          for; what I do is real all the same. I start three children in the background. Each looks at this folder with \
          real tools and changes nothing. You can open each, write to it and stop it while it works.",
     );
+    acts.push(Act::Say(format!(" {}", orders::HOW.replace(" to me ", " to one of them "))));
     for (label, prompt) in LOOKS {
         let mut args = Map::new();
         args.insert("description".to_owned(), label.into());
@@ -108,12 +111,12 @@ fn started(request: &Request, round: &Round<'_>) -> Vec<Act> {
     }
     let mut text = "I am the rehearsal: ".to_owned();
     if running.is_empty() {
-        text.push_str("no look could be started, so there is nothing to report.");
+        text.push_str("no child could be started, so there is nothing to report.");
     } else {
-        let names: Vec<String> = running.iter().map(|start| named(start)).collect();
+        let names: Vec<&str> = running.iter().map(|start| start.label.as_str()).collect();
         text.push_str(&format!(
             "{} at work: {}. I end my turn here and report when {}.",
-            if names.len() == 1 { "one look is".to_owned() } else { format!("{} looks are", names.len()) },
+            if names.len() == 1 { "one child is".to_owned() } else { format!("{} children are", names.len()) },
             names.join(", "),
             if names.len() == 1 { "it has ended" } else { "all have ended" },
         ));
@@ -129,8 +132,8 @@ fn woken(request: &Request, round: &Round<'_>, text: &str) -> Vec<Act> {
     let open: Vec<&Start<'_>> = round.starts.iter().filter(|start| round.is_open(start)).collect();
     if !open.is_empty() {
         let ended: Vec<String> =
-            told(text).iter().map(|(task, status)| format!("{} ended ({status})", round.name(task))).collect();
-        let open: Vec<String> = open.into_iter().map(named).collect();
+            told(text).iter().map(|end| format!("{} {}", round.name(end.task), word(end.status))).collect();
+        let open: Vec<&str> = open.into_iter().map(|start| start.label.as_str()).collect();
         return say(format!("I am the rehearsal: {}. Still at work: {}.", ended.join(", "), open.join(", ")));
     }
     let fresh =
@@ -156,21 +159,22 @@ fn report(request: &Request, round: &Round<'_>) -> Vec<Act> {
         Message::User(_) | Message::Tool { .. } => false,
     };
     let reported = request.messages.iter().rposition(is_report).filter(|at| *at > round.at);
-    let mut text = FOUND.to_owned();
-    let mut section = |title: &str, body: &str| text.push_str(&format!("\n\n## {title}\n\n{body}"));
+    let mut told = Told::default();
     for start in round.starts.iter().filter(|_| reported.is_none()) {
         let collected = start.task.and_then(|task| round.collected.get(task));
         let status = start.task.and_then(|task| round.ended.get(task));
         match (start.task, collected, status) {
-            (_, Some((_, found)), _) => section(&start.label, &quoted(found)),
-            (Some(_), None, Some(&"killed")) => section(&start.label, "This look was stopped before it could report."),
-            (Some(task), None, Some(status)) => {
-                section(&start.label, &format!("There is no report of this look: {task} ended as {status}."));
+            (_, Some((_, found)), _) => told.add(&start.label, &start.label, found),
+            (Some(_), None, Some(&"killed")) => {
+                told.say(&start.label, "This child was stopped before it could report.");
             }
-            (Some(task), None, None) => section(&start.label, &format!("{task} is still at work.")),
-            (None, None, _) if start.ok => section(&start.label, &quoted(start.text)),
+            (Some(_), None, Some(status)) => {
+                told.say(&start.label, &format!("There is no report of this child: it {}.", word(status)));
+            }
+            (Some(_), None, None) => told.say(&start.label, "This child is still at work."),
+            (None, None, _) if start.ok => told.add(&start.label, &start.label, start.text),
             (None, None, _) => {
-                section(&start.label, &format!("This look was not started: {}", first_line(start.text)));
+                told.say(&start.label, &format!("This child was not started: {}", first_line(start.text)));
             }
         }
     }
@@ -178,16 +182,68 @@ fn report(request: &Request, round: &Round<'_>) -> Vec<Act> {
     let known = |task: &str| round.starts.iter().any(|start| start.task == Some(task));
     let later = round.collected.iter().filter(|(task, (at, _))| !known(task) && reported.is_none_or(|told| told < *at));
     for (task, (_, found)) in later {
-        section(&format!("Later: {task}"), &quoted(found));
+        let label = round.name(task);
+        told.add(label, &format!("{label}, once more"), found);
     }
-    if text == FOUND {
-        text = "I am the rehearsal: there is nothing new to report.".to_owned();
+    if told.sections.is_empty() {
+        return say("I am the rehearsal: there is nothing new to report.");
     }
-    say(text)
+    say(told.text())
+}
+
+/// What a report tells.
+#[derive(Default)]
+struct Told {
+    /// The facts that matter, by whose they are.
+    facts: Vec<(String, String)>,
+    /// Whether somebody left commands out.
+    no_commands: bool,
+    sections: Vec<String>,
+}
+
+impl Told {
+    fn say(&mut self, title: &str, body: &str) {
+        self.sections.push(format!("## {title}\n\n{body}"));
+    }
+
+    /// Adds what the child with this label told. What is told of all children at the beginning is taken out of it.
+    fn add(&mut self, label: &str, title: &str, found: &str) {
+        let mut lines: Vec<&str> = Vec::new();
+        let mut left_out = false;
+        for line in told_by(found).lines() {
+            if let Some(facts) = line.strip_prefix(facts::BEGIN) {
+                self.facts.push((label.to_owned(), facts.to_owned()));
+            } else if line == look::NO_COMMANDS {
+                self.no_commands = true;
+            } else {
+                // Nor the empty line that stood around it.
+                if !(left_out && line.is_empty()) {
+                    lines.push(line);
+                }
+                left_out = false;
+                continue;
+            }
+            left_out = true;
+        }
+        self.say(title, &quoted(lines.join("\n").trim()));
+    }
+
+    fn text(mut self) -> String {
+        // How much there is, is told before what it is.
+        self.facts.sort_by_key(|(label, _)| label != look::LARGEST);
+        let mut opening: Vec<&str> = self.facts.iter().map(|(_, facts)| facts.as_str()).collect();
+        if self.no_commands {
+            opening.push(look::NO_COMMANDS);
+        }
+        let mut parts = vec![FOUND.to_owned()];
+        parts.extend(Some(opening.join(" ")).filter(|opening| !opening.is_empty()));
+        parts.extend(self.sections);
+        parts.join("\n\n")
+    }
 }
 
 /// What a child told, without how it begins every time and without the status behind it.
-fn quoted(found: &str) -> String {
+fn told_by(found: &str) -> &str {
     let mut found = found.trim();
     if let Some((before, last)) = found.rsplit_once('\n')
         && last.starts_with('[')
@@ -196,9 +252,21 @@ fn quoted(found: &str) -> String {
     {
         found = before.trim_end();
     }
-    let found = found.strip_prefix(look::REPORT).unwrap_or(found).trim_start_matches('\n');
+    found.strip_prefix(look::REPORT).unwrap_or(found).trim_start_matches('\n')
+}
+
+/// As much of it as a report repeats, up to the end of a line.
+fn quoted(found: &str) -> String {
     let cut = crate::text::cut(found, QUOTED);
-    if cut.len() < found.len() { format!("{cut}…\n\n(The rest stands in its own session.)") } else { cut.to_owned() }
+    if cut.len() == found.len() {
+        return found.to_owned();
+    }
+    let cut = cut.rsplit_once('\n').map_or(cut, |(lines, _)| lines);
+    format!(
+        "{cut}\n\n(The first {} of {} lines. The rest stands in its own session.)",
+        cut.lines().count(),
+        found.lines().count()
+    )
 }
 
 /// An answer to whatever a person says that no part was written for.
@@ -208,11 +276,11 @@ fn explain(round: &Round<'_>) -> Vec<Act> {
         .iter()
         .map(|start| {
             let state = match start.task {
-                Some(task) => *round.ended.get(task).unwrap_or(&"at work, as far as I was told"),
+                Some(task) => round.ended.get(task).map_or("at work, as far as I was told", |status| word(status)),
                 None if start.ok => "completed",
                 None => "not started",
             };
-            format!("- {}: {state}", named(start))
+            format!("- {}: {state}", start.label)
         })
         .collect();
     say(format!(
@@ -230,7 +298,13 @@ impl<'a> Round<'a> {
             Message::Assistant(blocks) => blocks.iter().any(is_start),
             Message::User(_) | Message::Tool { .. } => false,
         })?;
-        let mut round = Self { at, starts: Vec::new(), ended: BTreeMap::new(), collected: BTreeMap::new() };
+        let mut round = Self {
+            at,
+            starts: Vec::new(),
+            ended: BTreeMap::new(),
+            labels: BTreeMap::new(),
+            collected: BTreeMap::new(),
+        };
         for done in history::done(messages).into_iter().filter(|done| done.at >= at) {
             let word = |name: &str| done.args[name].as_str().unwrap_or_default().to_owned();
             if done.tool == START {
@@ -242,7 +316,10 @@ impl<'a> Round<'a> {
         }
         for message in &messages[at..] {
             if let Message::User(text) = message {
-                round.ended.extend(told(text));
+                for end in told(text) {
+                    round.ended.insert(end.task, end.status);
+                    round.labels.extend(end.label.map(|label| (end.task, label)));
+                }
             }
         }
         Some(round)
@@ -252,33 +329,46 @@ impl<'a> Round<'a> {
         start.task.is_some_and(|task| !self.ended.contains_key(task) && !self.collected.contains_key(task))
     }
 
-    fn name(&self, task: &str) -> String {
-        self.starts.iter().find(|start| start.task == Some(task)).map_or_else(|| task.to_owned(), named)
+    /// What people call the child of a task.
+    fn name(&self, task: &str) -> &str {
+        let start = self.starts.iter().find(|start| start.task == Some(task)).map(|start| start.label.as_str());
+        start.or_else(|| self.labels.get(task).copied()).unwrap_or("A child")
     }
 }
 
-/// The tasks that a message says have ended, with the word for how.
-fn told(text: &str) -> Vec<(&str, &str)> {
+/// A task that has ended, as the runtime told it.
+struct Ended<'a> {
+    task: &'a str,
+    status: &'a str,
+    /// What the child is called.
+    label: Option<&'a str>,
+}
+
+/// The tasks that a message says have ended.
+fn told(text: &str) -> Vec<Ended<'_>> {
     let ids = history::task_ids(text);
-    let mut told: Vec<(&str, &str)> = Vec::new();
+    let mut told: Vec<Ended<'_>> = Vec::new();
     for (place, &(start, task)) in ids.iter().enumerate() {
         let end = ids.get(place + 1).map_or(text.len(), |(next, _)| *next);
-        let status = history::words(&text[start..end])
+        let part = &text[start..end];
+        let status = history::words(part)
             .map(|(_, word)| word)
             .find(|word| matches!(*word, "completed" | "failed" | "killed" | "interrupted"));
         if let Some(status) = status
-            && !told.iter().any(|(known, _)| *known == task)
+            && !told.iter().any(|known| known.task == task)
         {
-            told.push((task, status));
+            told.push(Ended { task, status, label: part.split('"').nth(1).filter(|label| !label.is_empty()) });
         }
     }
     told
 }
 
-fn named(start: &Start<'_>) -> String {
-    match start.task {
-        Some(task) => format!("{} ({task})", start.label),
-        None => start.label.clone(),
+/// The runtime's word for how a task ended, as people read it.
+fn word(status: &str) -> &str {
+    match status {
+        "killed" => "was stopped",
+        "interrupted" => "was interrupted",
+        other => other,
     }
 }
 
