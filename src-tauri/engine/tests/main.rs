@@ -11,6 +11,7 @@ mod control;
 mod delegation;
 mod endpoint;
 mod files;
+mod floods;
 mod folds;
 mod lab;
 mod notices;
