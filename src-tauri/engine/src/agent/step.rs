@@ -3,7 +3,7 @@
 use super::Offer;
 use super::driver::Driver;
 use crate::error::Result;
-use crate::event::Event;
+use crate::event::{Block, Event};
 use crate::id::CallId;
 use crate::live::Live;
 use crate::llm::{Delta, Model, Request, Sink, ToolSpec, read_args};
@@ -19,8 +19,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// How often the partial text of a reply that streams is kept.
+/// How often the partial text of a reply that streams is kept, as long as it is small.
 const CHECKPOINT: Duration = Duration::from_secs(1);
+/// How much partial text may be written in that time, in bytes. Of more, all of which is written anew each time, the
+/// pauses grow.
+const CHECKPOINT_BYTES: usize = 128 * 1024;
 /// How many calls of a session run side by side. The others wait their turn in the order in which the model asked.
 const SIDE_BY_SIDE: usize = 16;
 /// How many calls of one reply are run. The others are answered with a word about it.
@@ -38,8 +41,7 @@ impl Driver {
         let sink = StepSink { live: live.clone(), retried };
         let model: Arc<dyn Model> = self.model.clone();
         let mut asking = model.ask(&request, &sink);
-        let mut tick = tokio::time::interval(CHECKPOINT);
-        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut due = tokio::time::Instant::now() + CHECKPOINT;
         let mut kept = Vec::new();
         loop {
             tokio::select! {
@@ -56,7 +58,7 @@ impl Driver {
                 }
                 Some(mail) = self.inbox.recv() => self.take(mail).await,
                 Some(retry) = retries.recv() => self.note_retry(turn, retry).await,
-                _ = tick.tick() => {
+                () = tokio::time::sleep_until(due) => {
                     let partial = live.partial();
                     if !partial.is_empty() && partial != kept {
                         let kept_now = self.shared.log.checkpoint(&self.place.session, turn.step(), partial.clone()).await;
@@ -66,6 +68,7 @@ impl Driver {
                         }
                         kept = partial;
                     }
+                    due = tokio::time::Instant::now() + pause_after(size_of(&kept));
                 }
             }
         }
@@ -226,6 +229,20 @@ impl Driver {
     }
 }
 
+/// How long a checkpoint of this many bytes is the last one.
+fn pause_after(bytes: usize) -> Duration {
+    let share = bytes.div_ceil(CHECKPOINT_BYTES).max(1);
+    CHECKPOINT * u32::try_from(share).unwrap_or(u32::MAX)
+}
+
+fn size_of(blocks: &[Block]) -> usize {
+    let size = |block: &Block| match block {
+        Block::Text { text } | Block::Thinking { text } => text.len(),
+        Block::ToolCall { name, args, .. } => name.len() + args.len(),
+    };
+    blocks.iter().map(size).sum()
+}
+
 struct Prepared {
     in_order: bool,
     numbered: CancellationToken,
@@ -288,5 +305,19 @@ impl Sink for StepSink {
             drop(self.retried.send((reason.clone(), waited)));
         }
         self.live.delta(delta);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_reply_is_kept_each_second_and_a_large_one_costs_no_more_to_keep() {
+        assert_eq!([0, 1, CHECKPOINT_BYTES].map(pause_after), [CHECKPOINT; 3]);
+        for bytes in [CHECKPOINT_BYTES + 1, 1024 * 1024, 4 * 1024 * 1024] {
+            let per_second = bytes as f64 / pause_after(bytes).as_secs_f64();
+            assert!(per_second <= CHECKPOINT_BYTES as f64, "{per_second}");
+        }
     }
 }
