@@ -68,7 +68,11 @@ impl Engine {
         if !found.is_empty() {
             let names: Vec<String> = found.iter().take(3).map(|(entry, _)| entry.label.clone()).collect();
             let (n, names) = (found.len(), names.join(", "));
-            leftovers.push(format!("{n} processes were left by the last run and have been ended: {names}."));
+            leftovers.push(if n == 1 {
+                format!("1 process was left by the last run and has been ended: {names}.")
+            } else {
+                format!("{n} processes were left by the last run and have been ended: {names}.")
+            });
         }
         let leftovers = (!leftovers.is_empty()).then(|| leftovers.join(" "));
 
