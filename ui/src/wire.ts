@@ -391,7 +391,7 @@ text: string,
  */
 receipt: MessageReceipt, } | { "kind": "answer", 
 /**
- * Markdown.
+ * Markdown, at most 256 KiB and a word about what is left out.
  */
 text: string, 
 /**
@@ -484,7 +484,7 @@ text: string,
  */
 receipt: MessageReceipt, } | { "kind": "answer", 
 /**
- * Markdown.
+ * Markdown, at most 256 KiB and a word about what is left out.
  */
 text: string, 
 /**
@@ -594,7 +594,8 @@ bytes: number,
  */
 lines: number, 
 /**
- * Facts from the tool: `exit`, `task`, `child`, `added`, `removed`, `hits`, ...; an object, or null.
+ * Facts from the tool: `exit`, `task`, `child`, `added`, `removed`, `hits`, ...; an object, or null. A string in it
+ * has at most 8 KiB.
  */
 detail: Record<string, unknown> | null, 
 /**
