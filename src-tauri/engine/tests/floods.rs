@@ -10,7 +10,7 @@ use std::fs;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_the_calls_of_one_reply_few_run_at_once_and_too_many_are_refused_each_with_its_result() {
     let lab = Lab::new().await;
-    let command = "mkdir -p now; touch now/$$; ls now | wc -l >> most; sleep 0.02; rm now/$$";
+    let command = "mkdir -p now; touch now/$$; ls now | wc -l >> most; sleep 0.3; rm now/$$";
     let calls = (0..1000).map(|_| call("bash", json!({ "command": command }))).collect();
     lab.script("root", vec![calls, vec![say("done")]]);
     let root = lab.prompted("go").await;
