@@ -429,7 +429,7 @@ text: string,
  */
 receipt: MessageReceipt, } | { "kind": "answer", 
 /**
- * Markdown.
+ * Markdown, at most 256 KiB and a word about what is left out.
  */
 text: string, 
 /**
@@ -546,7 +546,7 @@ text: string,
  */
 receipt: MessageReceipt, } | { "kind": "answer", 
 /**
- * Markdown.
+ * Markdown, at most 256 KiB and a word about what is left out.
  */
 text: string, 
 /**
@@ -680,7 +680,8 @@ bytes: number,
  */
 lines: number, 
 /**
- * Facts from the tool: `exit`, `task`, `child`, `added`, `removed`, `hits`, ...; an object, or null.
+ * Facts from the tool: `exit`, `task`, `child`, `added`, `removed`, `hits`, ...; an object, or null. A string in it
+ * has at most 8 KiB.
  */
 detail: Record<string, unknown> | null, 
 /**

@@ -6,20 +6,23 @@ use crate::error::{Code, Error, Result};
 use crate::event::ToolFilter;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use ts_rs::TS;
 
 pub mod bounds;
 mod check;
+pub(crate) mod file;
 
 /// The largest configuration file that is read, in bytes.
 const MAX_FILE: u64 = 1024 * 1024;
 
 /// The name of the model that is always there.
 pub const REHEARSAL: &str = "rehearsal";
+
+/// The name of the delegation tool that is always there.
+const SUBAGENT: &str = "subagent";
 
 /// The configuration, complete and checked.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -197,7 +200,7 @@ impl Default for Config {
         Self {
             default_model: REHEARSAL.to_owned(),
             models: BTreeMap::from([(REHEARSAL.to_owned(), rehearsal)]),
-            subagents: BTreeMap::from([("subagent".to_owned(), subagent("spawn"))]),
+            subagents: BTreeMap::from([(SUBAGENT.to_owned(), subagent("spawn"))]),
             agents: BTreeMap::new(),
             limits: Limits::default(),
             notices: Notices::default(),
@@ -252,21 +255,19 @@ impl Config {
     /// Everything that is wrong with it is [`Code::BadRequest`], with the file, the line and what to do.
     pub fn load(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
-        let mut bytes = Vec::new();
-        let read = File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes));
-        match read {
-            Ok(_) => {}
+        let bytes = match file::read(path, MAX_FILE) {
+            Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) if error.kind() == ErrorKind::FileTooLarge => {
+                let message =
+                    format!("{name} is larger than {MAX_FILE} bytes, so it is no configuration. Name another file.");
+                return Err(Error::new(Code::BadRequest, message));
+            }
             Err(error) => {
                 let message = format!("{name} cannot be read ({error}). Make it readable or name another file.");
                 return Err(Error::new(Code::BadRequest, message).because(error));
             }
-        }
-        if bytes.len() as u64 > MAX_FILE {
-            let message =
-                format!("{name} is larger than {MAX_FILE} bytes, so it is no configuration. Name another file.");
-            return Err(Error::new(Code::BadRequest, message));
-        }
+        };
         let text = String::from_utf8(bytes).map_err(|error| {
             let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
             let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;

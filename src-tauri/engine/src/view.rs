@@ -228,7 +228,7 @@ pub enum RowBody {
     },
     /// Prose of the model.
     Answer {
-        /// Markdown.
+        /// Markdown, at most 256 KiB and a word about what is left out.
         text: String,
         /// Why the reply ended.
         stop: Stop,
@@ -333,7 +333,8 @@ pub struct ToolResultRow {
     pub bytes: i64,
     /// How many lines the whole text has.
     pub lines: i64,
-    /// Facts from the tool: `exit`, `task`, `child`, `added`, `removed`, `hits`, ...; an object, or null.
+    /// Facts from the tool: `exit`, `task`, `child`, `added`, `removed`, `hits`, ...; an object, or null. A string in it
+    /// has at most 8 KiB.
     #[ts(type = "Record<string, unknown> | null")]
     pub detail: Value,
     /// How long it ran, in milliseconds.

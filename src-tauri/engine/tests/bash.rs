@@ -10,6 +10,7 @@ use coppice_engine::event::Mode;
 use coppice_engine::id::{AgentId, Owner, TaskId};
 use coppice_engine::process::{Exit, Plan, Processes};
 use coppice_engine::prompt::Given;
+use coppice_engine::tool::bash::terminal::Terminal;
 use coppice_engine::tool::bash::{Bash, StartBackground, start_background};
 use coppice_engine::tool::{Call, LiveOutput, Outcome, Tool};
 use futures::FutureExt;
@@ -183,6 +184,45 @@ async fn cuts_fall_on_characters_wherever_they_come() {
         (json!(5_000_000), true)
     );
     assert!(bench.watcher.text().len() < 100_000, "what the window is shown of one line is bounded");
+}
+
+#[tokio::test]
+async fn of_a_flood_the_person_who_watches_is_shown_little_and_the_end() {
+    for command in
+        ["yes '' | head -c 5000000; echo last", "seq 300000; echo last", "yes $'\\r' | head -c 300000; echo last"]
+    {
+        let bench = bench("flood");
+        let begun = Instant::now();
+        let outcome = bench.command(command).await;
+        let shows = begun.elapsed().as_millis() / 50 + 3;
+        assert!(outcome.text.contains("\nlast\n[exit 0 in "), "{command}");
+        let live = bench.watcher.text();
+        assert!(live.ends_with("\nlast\n"), "{command}");
+        assert!((live.len() as u128) <= shows * 9 * 1024, "{command}: {} bytes in {shows} shows", live.len());
+    }
+}
+
+#[test]
+fn what_a_terminal_shows_is_the_same_however_the_output_is_cut() {
+    let long = "語x".repeat(20_000);
+    let text = format!(
+        "one\n\n\n{long}\nab\u{9b}1mcd\u{85}é\u{a0}ü\tx\r\ntwo\rTWO!\n\u{1b}[31mred\u{1b}[0m\n{long}{long}\r{long}\nback\u{8}\u{8}\nend",
+    );
+    let shown = |pieces: &mut dyn Iterator<Item = &[u8]>| {
+        let mut terminal = Terminal::default();
+        let mut lines: String = pieces.map(|piece| terminal.feed(piece)).collect();
+        lines.push_str(&terminal.finish());
+        lines
+    };
+    let whole = shown(&mut std::iter::once(text.as_bytes()));
+    assert!(
+        whole.starts_with("one\n\n\n語x")
+            && whole.contains("abcdé\u{a0}ü\tx\nTWO!\nred\n")
+            && whole.ends_with("\nba\nend")
+    );
+    for size in [1, 2, 7, 63, 64, 65, 4096, 70_000] {
+        assert!(shown(&mut text.as_bytes().chunks(size)) == whole, "in pieces of {size}");
+    }
 }
 
 #[tokio::test]

@@ -287,7 +287,7 @@ fn a_file_that_cannot_be_read_as_text_is_named() {
     std::fs::write(&path, "#".repeat(2 * 1024 * 1024)).unwrap();
     expect!["DIR/config.toml is larger than 1048576 bytes, so it is no configuration. Name another file."]
         .assert_eq(&told(&path));
-    expect![[r#"DIR cannot be read (Is a directory (os error 21)). Make it readable or name another file."#]]
+    expect![[r#"DIR cannot be read (it is no regular file). Make it readable or name another file."#]]
         .assert_eq(&told(folder.path()));
 }
 
@@ -297,4 +297,35 @@ fn a_relative_script_starts_from_the_folder_of_the_file() {
     let path = folder.path().join("config.toml");
     std::fs::write(&path, "[models.a]\nprotocol = \"rehearsal\"\nscript = \"a.toml\"\n").unwrap();
     assert_eq!(Config::load(&path).unwrap().models["a"].script, Some(folder.path().join("a.toml")));
+}
+
+#[cfg(unix)]
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a pipe is made by the system's own tool")]
+fn a_pipe_is_no_configuration_and_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let (told, hears) = std::sync::mpsc::channel();
+    let path = pipe.clone();
+    std::thread::spawn(move || told.send(Config::load(&path).unwrap_err().message().to_owned()));
+    let message = hears.recv_timeout(std::time::Duration::from_secs(10)).unwrap();
+    let why =
+        format!("{} cannot be read (it is no regular file). Make it readable or name another file.", pipe.display());
+    assert_eq!(message, why);
+}
+
+#[test]
+fn a_tool_that_does_not_exist_is_named_with_its_line_in_a_filter() {
+    check(
+        &[
+            "[subagents.a]\nprovider = \"spawn\"\ntools = { allow = [\"bash\", \"nope\"] }\n",
+            "[subagents.a]\nprovider = \"spawn\"\n[subagents.a.tools]\ndeny = [\"nope\"]\n",
+        ],
+        expect![[r#"
+            line 3: there is no tool `nope`; the tools are bash, read_file, write_file, edit_file, glob, grep, task_output, task_list, task_kill, send_message, list_agents, subagent, a.
+            line 4: there is no tool `nope`; the tools are bash, read_file, write_file, edit_file, glob, grep, task_output, task_list, task_kill, send_message, list_agents, subagent, a.
+        "#]],
+    );
+    parse("[subagents.a]\nprovider = \"spawn\"\ntools = { allow = [\"bash\", \"subagent\", \"a\"] }\n");
 }

@@ -12,6 +12,7 @@ mod control;
 mod delegation;
 mod endpoint;
 mod files;
+mod floods;
 mod folds;
 mod fork;
 mod lab;

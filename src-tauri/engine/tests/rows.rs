@@ -334,6 +334,35 @@ fn of_a_long_result_the_end_is_shown_and_the_whole_counted() {
 }
 
 #[test]
+fn a_long_text_is_cut_on_a_character_and_says_what_is_left_out() {
+    let text = "a".repeat(256 * 1024 - 1) + &"語".repeat(1000);
+    let mark = "\n\n… 3000 bytes more are not shown here; `coppice export` and `coppice events` have them.";
+    let cut = format!("{}{mark}", "a".repeat(256 * 1024 - 1));
+    let answer = RowBody::Answer { text: cut.clone(), stop: Stop::Complete };
+    assert_eq!(body(vec![answered(vec![Block::Text { text: text.clone() }])]), answer);
+    assert_eq!(
+        body(vec![answered(vec![Block::Thinking { text: text.clone() }])]),
+        RowBody::Thinking { text: cut.clone() }
+    );
+    let message = body(vec![Event::MessageAccepted { from: Party::Person, text, task: None }]);
+    assert_eq!(message, RowBody::Message { text: cut, receipt: MessageReceipt::Accepted });
+}
+
+#[test]
+fn the_facts_of_a_result_are_bounded_whatever_a_tool_puts_in_them() {
+    let command = "x".repeat(5_000_000);
+    let detail = json!({ "command": command, "exit": 0, "processes_left": (0..5000).collect::<Vec<u32>>() });
+    let mut result = finished("1.1", 1, "r");
+    if let Event::ToolFinished { detail: facts, .. } = &mut result {
+        *facts = detail;
+    }
+    let RowBody::Tool(row) = body(vec![answered(vec![tool_call("1.1", "bash", "{}")]), result]) else { panic!() };
+    let left: Vec<u32> = (0..100).collect();
+    let command = "x".repeat(8 * 1024) + "…";
+    assert_eq!(row.result.unwrap().detail, json!({ "command": command, "exit": 0, "processes_left": left }));
+}
+
+#[test]
 fn the_end_of_a_task_tells_what_it_was_and_whether_the_owner_was_told() {
     let notice = |told_at_step| RowBody::Notice {
         task: "subagent-1".into(),

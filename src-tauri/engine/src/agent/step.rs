@@ -3,7 +3,7 @@
 use super::Offer;
 use super::driver::Driver;
 use crate::error::Result;
-use crate::event::Event;
+use crate::event::{Block, Event};
 use crate::id::CallId;
 use crate::live::Live;
 use crate::llm::{Delta, Model, Request, Sink, ToolSpec, read_args};
@@ -19,8 +19,15 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// How often the partial text of a reply that streams is kept.
+/// How often the partial text of a reply that streams is kept, as long as it is small.
 const CHECKPOINT: Duration = Duration::from_secs(1);
+/// How much partial text may be written in that time, in bytes. Of more, all of which is written anew each time, the
+/// pauses grow.
+const CHECKPOINT_BYTES: usize = 128 * 1024;
+/// How many calls of a session run side by side. The others wait their turn in the order in which the model asked.
+const SIDE_BY_SIDE: usize = 16;
+/// How many calls of one reply are run. The others are answered with a word about it.
+const MAX_CALLS: usize = 128;
 /// How long a tool may take to end after it was told to, on top of the polite and the forced stop.
 const CALL_MARGIN: Duration = Duration::from_secs(10);
 
@@ -34,8 +41,7 @@ impl Driver {
         let sink = StepSink { live: live.clone(), retried };
         let model: Arc<dyn Model> = self.model.clone();
         let mut asking = model.ask(&request, &sink);
-        let mut tick = tokio::time::interval(CHECKPOINT);
-        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut due = tokio::time::Instant::now() + CHECKPOINT;
         let mut kept = Vec::new();
         loop {
             tokio::select! {
@@ -52,7 +58,7 @@ impl Driver {
                 }
                 Some(mail) = self.inbox.recv() => self.take(mail).await,
                 Some(retry) = retries.recv() => self.note_retry(turn, retry).await,
-                _ = tick.tick() => {
+                () = tokio::time::sleep_until(due) => {
                     let partial = live.partial();
                     if !partial.is_empty() && partial != kept {
                         let kept_now = self.shared.log.checkpoint(&self.place.session, turn.step(), partial.clone()).await;
@@ -62,6 +68,7 @@ impl Driver {
                         }
                         kept = partial;
                     }
+                    due = tokio::time::Instant::now() + pause_after(size_of(&kept));
                 }
             }
         }
@@ -117,7 +124,8 @@ impl Driver {
         given.cloned().collect()
     }
 
-    /// Runs the calls of a reply side by side and records each result as it comes. Answers what is to be done next.
+    /// Runs the calls of a reply, at most [`SIDE_BY_SIDE`] at once, and records each result as it comes. Answers what is
+    /// to be done next.
     pub(super) async fn run_calls(
         &mut self,
         turn: &mut Turn,
@@ -126,25 +134,18 @@ impl Driver {
     ) -> Result<Vec<Effect>> {
         let (ended, mut ends) = mpsc::unbounded_channel();
         let tools = self.tools();
-        let mut open: Vec<CallId> = Vec::new();
+        let mut open: Vec<CallId> = calls.iter().map(|call| call.id.clone()).collect();
+        let mut queue = VecDeque::from(calls);
+        let refused = format!(
+            "Not run: one reply may ask for at most {MAX_CALLS} calls, and this one asked for {}. Ask again for what is \
+             still needed, in smaller groups.",
+            queue.len()
+        );
+        // Results that come of no work.
+        let mut given: VecDeque<(CallId, Outcome, i64)> = VecDeque::new();
+        given.extend(queue.drain(queue.len().min(MAX_CALLS)..).map(|call| (call.id, Outcome::fail(&refused), 0)));
+        let mut running = 0;
         let mut previous: Option<CancellationToken> = None;
-        for request in calls {
-            open.push(request.id.clone());
-            let prepared = self.prepare(&tools, request, stop, &ended);
-            if prepared.in_order {
-                let before = previous.replace(prepared.numbered.clone());
-                self.agent.scope.spawn(async move {
-                    if let Some(before) = before {
-                        before.cancelled().await;
-                    }
-                    prepared.run.await;
-                    // Also when it started nothing.
-                    prepared.numbered.cancel();
-                });
-            } else {
-                self.agent.scope.spawn(prepared.run);
-            }
-        }
         let bound = self.shared.config.limits.stop_grace() * 2 + CALL_MARGIN;
         let overdue = async {
             stop.cancelled().await;
@@ -152,28 +153,47 @@ impl Driver {
         };
         tokio::pin!(overdue);
         let mut effects = Vec::new();
-        let mut given_up = VecDeque::new();
         while !open.is_empty() {
-            let first = if let Some(end) = given_up.pop_front() {
+            if stop.is_cancelled() {
+                let stopped = "Not run: the turn was stopped.";
+                given.extend(queue.drain(..).map(|call| (call.id, Outcome::fail(stopped), 0)));
+            }
+            while running < SIDE_BY_SIDE
+                && let Some(request) = queue.pop_front()
+            {
+                running += 1;
+                let prepared = self.prepare(&tools, request, stop, &ended);
+                self.begin_call(prepared, &mut previous);
+            }
+            let first = if let Some(end) = given.pop_front() {
                 end
             } else {
                 tokio::select! {
                     biased;
-                    Some(end) = ends.recv() => end,
+                    Some(end) = ends.recv() => {
+                        running -= 1;
+                        end
+                    }
+                    () = stop.cancelled(), if !queue.is_empty() => continue,
                     Some(mail) = self.inbox.recv() => {
                         self.take(mail).await;
                         continue;
                     }
                     () = &mut overdue => {
                         let gone = "It was told to stop and did not; Coppice no longer waits for it.";
-                        given_up.extend(open.iter().map(|call| (call.clone(), Outcome::fail(gone), 0)));
+                        given.extend(open.iter().map(|call| (call.clone(), Outcome::fail(gone), 0)));
                         continue;
                     }
                 }
             };
             // What has ended meanwhile is recorded with it.
             let mut events = Vec::new();
-            for (call, outcome, ms) in std::iter::once(first).chain(std::iter::from_fn(|| ends.try_recv().ok())) {
+            let more = std::iter::from_fn(|| {
+                let end = ends.try_recv().ok()?;
+                running -= 1;
+                Some(end)
+            });
+            for (call, outcome, ms) in std::iter::once(first).chain(given.drain(..)).chain(more) {
                 open.retain(|other| *other != call);
                 self.agent.live.call_ended(&call);
                 for effect in turn.on(Input::CallEnded { call, outcome, ms }) {
@@ -199,6 +219,37 @@ impl Driver {
         }
         Ok(effects)
     }
+
+    /// Begins a call; one that keeps the order waits for the one before it.
+    fn begin_call(&self, prepared: Prepared, previous: &mut Option<CancellationToken>) {
+        if !prepared.in_order {
+            self.agent.scope.spawn(prepared.run);
+            return;
+        }
+        let before = previous.replace(prepared.numbered.clone());
+        self.agent.scope.spawn(async move {
+            if let Some(before) = before {
+                before.cancelled().await;
+            }
+            prepared.run.await;
+            // Also when it started nothing.
+            prepared.numbered.cancel();
+        });
+    }
+}
+
+/// How long a checkpoint of this many bytes is the last one.
+fn pause_after(bytes: usize) -> Duration {
+    let share = bytes.div_ceil(CHECKPOINT_BYTES).max(1);
+    CHECKPOINT * u32::try_from(share).unwrap_or(u32::MAX)
+}
+
+fn size_of(blocks: &[Block]) -> usize {
+    let size = |block: &Block| match block {
+        Block::Text { text } | Block::Thinking { text } => text.len(),
+        Block::ToolCall { name, args, .. } => name.len() + args.len(),
+    };
+    blocks.iter().map(size).sum()
 }
 
 /// The names of these tools.
@@ -271,5 +322,19 @@ impl Sink for StepSink {
             drop(self.retried.send((reason.clone(), waited)));
         }
         self.live.delta(delta);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_reply_is_kept_each_second_and_a_large_one_costs_no_more_to_keep() {
+        assert_eq!([0, 1, CHECKPOINT_BYTES].map(pause_after), [CHECKPOINT; 3]);
+        for bytes in [CHECKPOINT_BYTES + 1, 1024 * 1024, 4 * 1024 * 1024] {
+            let per_second = bytes as f64 / pause_after(bytes).as_secs_f64();
+            assert!(per_second <= CHECKPOINT_BYTES as f64, "{per_second}");
+        }
     }
 }

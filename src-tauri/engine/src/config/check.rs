@@ -1,6 +1,6 @@
 //! What a configuration may not say although its types fit. Each finding is named with the line that it is about.
 
-use crate::config::{AgentConfig, Config, Limits, ModelConfig, Protocol, REHEARSAL, SubagentConfig};
+use crate::config::{AgentConfig, Config, Limits, ModelConfig, Protocol, REHEARSAL, SUBAGENT, SubagentConfig};
 use crate::error::{Code, Error, Result};
 use toml::de::DeTable;
 
@@ -186,6 +186,11 @@ impl Check<'_> {
             if let Some(tool) = tools.iter().find(|tool| !is_tool(tool)) {
                 return Err(self.wrong(&["subagents", name, "tools", list], tool_name(tool)));
             }
+            let known: Vec<&str> = TAKEN.iter().copied().chain(delegating(config)).collect();
+            if let Some(tool) = tools.iter().find(|tool| !known.contains(&tool.as_str())) {
+                let what = format!("there is no tool `{tool}`; the tools are {}", known.join(", "));
+                return Err(self.wrong(&["subagents", name, "tools", list], what));
+            }
         }
         if subagent.max_depth == Some(0) {
             let what = "the first child has depth 1, so with a `max_depth` of 0 none could start; give 1 or more";
@@ -233,6 +238,12 @@ impl Check<'_> {
         let (name, line, what) = (self.name, line(self.text, offset), what.as_ref());
         Error::new(Code::BadRequest, format!("{name}, line {line}: {what}. {ADVICE}"))
     }
+}
+
+/// The names of the delegation tools: those of the file, and the one that is always there.
+fn delegating(config: &Config) -> impl Iterator<Item = &str> {
+    let more = Some(SUBAGENT).filter(|name| !config.subagents.contains_key(*name));
+    more.into_iter().chain(config.subagents.keys().map(String::as_str))
 }
 
 fn is_http(url: &str) -> bool {

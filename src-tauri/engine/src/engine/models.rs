@@ -1,6 +1,6 @@
 //! Making models of what the configuration says.
 
-use crate::config::{ModelConfig, Protocol};
+use crate::config::{ModelConfig, Protocol, file};
 use crate::env;
 use crate::error::{Code, Error};
 use crate::llm::Model;
@@ -8,6 +8,9 @@ use crate::llm::openai::{OpenAi, OpenAiSettings};
 use crate::llm::rehearsal::{Rehearsal, Script};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The largest script of a rehearsal that is read, in bytes.
+const MAX_SCRIPT: u64 = 8 * 1024 * 1024;
 
 /// Makes the model that the configuration calls `name`. `idle` is how long it may show no sign of life.
 ///
@@ -33,8 +36,9 @@ pub fn build(config: &ModelConfig, name: &str, idle: Duration) -> Result<Arc<dyn
             let pace = config.pace.unwrap_or(1.0);
             let Some(path) = &config.script else { return Ok(Arc::new(Rehearsal::tour(pace))) };
             let bad = |why: String| Error::new(Code::BadRequest, format!("models.{name}: {}{why}", path.display()));
-            let text = std::fs::read_to_string(path)
+            let bytes = file::read(path, MAX_SCRIPT)
                 .map_err(|error| bad(format!(" cannot be read ({error}).")).because(error))?;
+            let text = String::from_utf8(bytes).map_err(|error| bad(" is not UTF-8.".to_owned()).because(error))?;
             let script = Script::parse(&text).map_err(|why| bad(format!(", {why} Correct it and start again.")))?;
             Ok(Arc::new(Rehearsal::script(script, pace)))
         }
@@ -79,6 +83,15 @@ mod tests {
         assert_eq!(refusal(&scripted), Some(why));
         std::fs::write(&script, "{\"sessions\": {}}").unwrap();
         assert_eq!(refusal(&scripted), None);
+        std::fs::write(&script, " ".repeat(9 * 1024 * 1024)).unwrap();
+        let why = format!("{prefix} cannot be read (it is larger than 8388608 bytes).");
+        assert_eq!(refusal(&scripted), Some(why));
+        #[cfg(unix)]
+        for endless in ["/dev/zero", "/dev/tty"] {
+            let scripted = ModelConfig { script: Some(endless.into()), ..config(Protocol::Rehearsal) };
+            let why = refusal(&scripted).unwrap();
+            assert!(why.starts_with(&format!("models.mine: {endless} cannot be read (")), "{why}");
+        }
 
         for protocol in [Protocol::Anthropic, Protocol::OpenaiResponses, Protocol::Gemini] {
             let why = "models.mine: this protocol is not available yet in this version; use openai-chat.";

@@ -68,9 +68,7 @@ impl Engine {
         mend(&log).await?;
         let mut leftovers: Vec<String> = log.found().map(str::to_owned).into_iter().collect();
         if !found.is_empty() {
-            let names: Vec<String> = found.iter().take(3).map(|(entry, _)| entry.label.clone()).collect();
-            let (n, names) = (found.len(), names.join(", "));
-            leftovers.push(format!("{n} processes were left by the last run and have been ended: {names}."));
+            leftovers.push(told_left(found.len(), found.iter().map(|(entry, _)| entry.label.as_str())));
         }
         let leftovers = (!leftovers.is_empty()).then(|| leftovers.join(" "));
 
@@ -222,6 +220,14 @@ fn make_folder(data: &Path) -> Result<std::path::PathBuf> {
         );
         Error::new(Code::Store, message).because(error)
     })
+}
+
+/// What people are told of `count` processes that the last run left; the first few are named.
+fn told_left<'a>(count: usize, labels: impl Iterator<Item = &'a str>) -> String {
+    let names = labels.take(3).collect::<Vec<_>>().join(", ");
+    let processes = if count == 1 { "1 process was".to_owned() } else { format!("{count} processes were") };
+    let have = if count == 1 { "has" } else { "have" };
+    format!("{processes} left by the last run and {have} been ended: {names}.")
 }
 
 #[cfg(test)]
@@ -377,5 +383,13 @@ mod tests {
         }
         assert_eq!(mail.0.load(Ordering::Acquire), 100);
         engine.shutdown(PATIENCE).await.unwrap();
+    }
+
+    #[test]
+    fn of_one_process_that_was_left_it_is_spoken_in_the_singular() {
+        let told = |labels: &[&str]| told_left(labels.len(), labels.iter().copied());
+        assert_eq!(told(&["a"]), "1 process was left by the last run and has been ended: a.");
+        let four = "4 processes were left by the last run and have been ended: a, b, c.";
+        assert_eq!(told(&["a", "b", "c", "d"]), four);
     }
 }

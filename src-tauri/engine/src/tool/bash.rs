@@ -37,6 +37,10 @@ const TAIL: usize = 18 * 1024;
 const LATE: Duration = Duration::from_millis(600);
 const QUIET: Duration = Duration::from_millis(100);
 
+/// How often the person who watches is shown what is new, and how much of its complete lines at most, in bytes: the end.
+const SHOW: Duration = Duration::from_millis(50);
+const SHOWN: usize = 8 * 1024;
+
 /// How often the person who watches is shown a line that rewrites itself.
 const PROGRESS: Duration = Duration::from_millis(500);
 
@@ -126,6 +130,7 @@ impl Bash {
         let end = {
             let mut exited = pin!(tree.exited());
             loop {
+                let show_at = shown.due();
                 tokio::select! {
                     biased;
                     () = call.cancel.cancelled() => break End::Cancelled,
@@ -141,6 +146,7 @@ impl Bash {
                         }
                         None => open = false,
                     },
+                    () = tokio::time::sleep_until(show_at.unwrap_or(begun)), if show_at.is_some() => shown.show(),
                     () = tokio::time::sleep_until(sign + self.idle) => match tree.worked() {
                         // A hundredth of a processor is work; what only waits uses less.
                         Some(now) if now.saturating_sub(worked) * 100 < self.idle => break End::Silent,
@@ -286,6 +292,12 @@ struct Shown {
     excerpt: Excerpt,
     live: Arc<dyn LiveOutput>,
     bytes: u64,
+    /// Complete lines that were not shown yet; when `skipped`, only their end.
+    lines: String,
+    skipped: bool,
+    /// Something came since the last showing.
+    fresh: bool,
+    shown_at: Option<Instant>,
     /// What of the incomplete line was shown already.
     ahead: String,
     progress_at: Option<Instant>,
@@ -293,25 +305,45 @@ struct Shown {
 
 impl Shown {
     fn new(live: Arc<dyn LiveOutput>) -> Self {
-        let excerpt = Excerpt::new(HEAD, TAIL);
-        Self { terminal: Terminal::default(), excerpt, live, bytes: 0, ahead: String::new(), progress_at: None }
+        Self {
+            terminal: Terminal::default(),
+            excerpt: Excerpt::new(HEAD, TAIL),
+            live,
+            bytes: 0,
+            lines: String::new(),
+            skipped: false,
+            fresh: false,
+            shown_at: None,
+            ahead: String::new(),
+            progress_at: None,
+        }
     }
 
     fn take(&mut self, chunk: &[u8]) {
         self.bytes += chunk.len() as u64;
         let lines = self.terminal.feed(chunk);
         self.excerpt.push(&lines);
-        self.show(&lines);
+        let end = lines.ceil_char_boundary(lines.len().saturating_sub(SHOWN));
+        self.lines.push_str(&lines[end..]);
+        let before = self.lines.ceil_char_boundary(self.lines.len().saturating_sub(SHOWN));
+        self.lines.drain(..before);
+        self.skipped |= end + before > 0;
+        self.fresh = true;
+        if self.due().is_some_and(|due| due <= Instant::now()) {
+            self.show();
+        }
+    }
+
+    /// When what came is to be shown; none when nothing did.
+    fn due(&self) -> Option<Instant> {
+        self.fresh.then(|| self.shown_at.map_or_else(Instant::now, |at| at + SHOW))
     }
 
     /// Shows what is new. What was shown cannot be taken back, so a line that rewrites itself is shown as it stands now
     /// and then, each time as a line of its own.
-    fn show(&mut self, lines: &str) {
-        let mut text = String::new();
-        if !lines.is_empty() {
-            text.push_str(&self.after_ahead(lines));
-            self.ahead.clear();
-        }
+    fn show(&mut self) {
+        (self.fresh, self.shown_at) = (false, Some(Instant::now()));
+        let mut text = self.new_lines();
         let line = self.terminal.line();
         if !self.terminal.is_progress() {
             if let Some(new) = line.strip_prefix(&self.ahead) {
@@ -329,14 +361,30 @@ impl Shown {
         }
     }
 
+    /// What is to be shown of the lines that were completed.
+    fn new_lines(&mut self) -> String {
+        let lines = std::mem::take(&mut self.lines);
+        if lines.is_empty() {
+            return lines;
+        }
+        let text = if self.skipped { format!("\n{lines}") } else { self.after_ahead(&lines) };
+        self.skipped = false;
+        self.ahead.clear();
+        text
+    }
+
     /// What of a text is to be shown when `ahead` was shown already.
     fn after_ahead(&self, text: &str) -> String {
         text.strip_prefix(&self.ahead).map_or_else(|| format!("\n{text}"), str::to_owned)
     }
 
     fn finish(mut self) -> (String, u64) {
+        let mut new = self.new_lines();
         let rest = self.terminal.finish();
-        let new = rest.strip_prefix(&self.ahead).map_or_else(|| format!("\n{rest}"), str::to_owned);
+        match rest.strip_prefix(&self.ahead) {
+            Some(rest) => new.push_str(rest),
+            None => new.push_str(&format!("\n{rest}")),
+        }
         if !new.is_empty() {
             self.live.write(&new);
         }

@@ -7,7 +7,7 @@
 
 use crate::event::{Block, Event, Party, Receipt, ReceiptItem, Recorded, TurnEnd};
 use crate::id::{CallId, SessionId, TaskId};
-use crate::text::plain;
+use crate::text::{cut, plain};
 use crate::view::{MessageReceipt, Row, RowBody, TaskView, ToolResultRow, ToolRow, spent};
 use serde_json::Value;
 
@@ -15,6 +15,13 @@ mod target;
 
 /// The longest arguments and the longest end of a result that a row carries, in bytes.
 const MAX_PART: usize = 4 * 1024;
+
+/// The longest text that a row carries, in bytes.
+const MAX_TEXT: usize = 256 * 1024;
+
+/// The longest string in the detail of a result, and how many entries a list in it has.
+const MAX_DETAIL: usize = 8 * 1024;
+const MAX_ENTRIES: usize = 100;
 
 /// The longest one-line field of a row, in characters.
 const MAX_LINE: usize = 400;
@@ -81,7 +88,7 @@ pub fn rows(event: &Recorded, about: &[Recorded], context: &Context<'_>) -> Vec<
     let one = |step, body| vec![row(0, step, body)];
     match &event.event {
         Event::MessageAccepted { from, text, .. } => {
-            let (text, receipt) = (text.clone(), receipt(about));
+            let (text, receipt) = (shown(text), receipt(about));
             match from {
                 Party::Person => one(None, RowBody::Message { text, receipt }),
                 Party::Parent | Party::Owner | Party::Limit | Party::Runtime => {
@@ -92,8 +99,8 @@ pub fn rows(event: &Recorded, about: &[Recorded], context: &Context<'_>) -> Vec<
         }
         Event::Answered { step, blocks, stop, .. } => {
             let body = |block: &Block| match block {
-                Block::Text { text } => RowBody::Answer { text: text.clone(), stop: *stop },
-                Block::Thinking { text } => RowBody::Thinking { text: text.clone() },
+                Block::Text { text } => RowBody::Answer { text: shown(text), stop: *stop },
+                Block::Thinking { text } => RowBody::Thinking { text: shown(text) },
                 Block::ToolCall { id, name, args } => call(id, name, args, about, context),
             };
             (0..).zip(blocks).map(|(part, block)| row(part, Some(*step), body(block))).collect()
@@ -197,7 +204,7 @@ fn call(id: &CallId, name: &str, args: &str, about: &[Recorded], context: &Conte
                 text: text[from..].to_owned(),
                 bytes: count(text.len()),
                 lines: count(text.lines().count()),
-                detail: detail.clone(),
+                detail: bounded(detail),
                 ms: *ms,
             })
         }
@@ -217,6 +224,29 @@ fn call(id: &CallId, name: &str, args: &str, about: &[Recorded], context: &Conte
 /// Whether the detail of a result tells the child that the call made. A message to one tells its route, too.
 fn has_child(detail: &Value) -> bool {
     detail.get("child").is_some_and(Value::is_string) && detail.get("route").is_none()
+}
+
+/// A text as a row carries it. What is cut off says how much it is and where the whole stands.
+fn shown(text: &str) -> String {
+    let kept = cut(text, MAX_TEXT);
+    match text.len() - kept.len() {
+        0 => text.to_owned(),
+        more => format!(
+            "{kept}\n\n… {more} bytes more are not shown here; `coppice export` and `coppice events` have them."
+        ),
+    }
+}
+
+/// The detail of a result as a row carries it: tools put what a model wrote in it, which can have any size.
+fn bounded(detail: &Value) -> Value {
+    match detail {
+        Value::String(text) if text.len() > MAX_DETAIL => Value::String(format!("{}…", cut(text, MAX_DETAIL))),
+        Value::Array(entries) => entries.iter().take(MAX_ENTRIES).map(bounded).collect(),
+        Value::Object(fields) => {
+            fields.iter().take(MAX_ENTRIES).map(|(key, value)| (key.clone(), bounded(value))).collect()
+        }
+        other => other.clone(),
+    }
 }
 
 fn readable(receipt: &Receipt) -> Receipt {

@@ -174,6 +174,54 @@ async fn nothing_of_a_reply_that_was_cut_is_handed_out_to_be_run() {
 }
 
 #[tokio::test]
+async fn an_end_that_nobody_knows_is_no_success_unless_calls_stand() {
+    let says = |reason: &str| Play::chunks(&[delta(json!({"content": "Hm."})), finish(reason)]).done();
+    let (reply, ear, endpoint) = reply_to(says("weird\n\u{7}end")).await;
+    let why = format!(
+        "{} ended the reply for a reason that is not known: \"weird end\". What came is kept. Ask again.",
+        endpoint.host()
+    );
+    assert_eq!(reply, Err(Failure::new(FailureKind::Nonsense, why)));
+    assert_eq!(ear.content(), [Delta::Text { index: 0, text: "Hm.".to_owned() }]);
+    let long = reply_to(says(&"x".repeat(10_000))).await.0.unwrap_err().message;
+    assert!(long.len() < 400, "{long}");
+    for reason in ["stop", "STOP", "end_turn", "eos_token", "tool_calls", "function_call", ""] {
+        check(reason, says(reason), Ok((vec![text("Hm.")], Stop::Complete))).await;
+    }
+    let called = Ok((vec![call("", "look", "{}")], Stop::Complete));
+    check("calls", Play::chunks(&[head(0, "A", "look", "{}"), finish("weird")]).done(), called).await;
+    let cut = Play::chunks(&[json!({"choices": [{"delta": {"content": "Hm."}, "finish_reason": ""}]})]);
+    check("an empty reason is no end", cut, Err((FailureKind::Truncated, 1))).await;
+}
+
+#[tokio::test]
+async fn a_reply_without_end_is_a_fault_that_keeps_what_came() {
+    let piece = "x".repeat(256 * 1024);
+    let many = |chunk: Value| (0..40).fold(Play::stream(), |play, _| play.event(&chunk));
+    for (name, play) in [
+        ("text", many(delta(json!({"content": piece})))),
+        ("reasoning", many(delta(json!({"reasoning_content": piece})))),
+        ("arguments", many(tail(0, &piece))),
+        ("calls", (0..9000).fold(Play::stream(), |play, n| play.event(&head(n, &format!("c{n}"), "look", "{}")))),
+        ("a body", Play::response(200, &[], &format!("{{{}", " ".repeat(30 * 1024 * 1024)))),
+    ] {
+        let (reply, ear, endpoint) = reply_to(play.hang()).await;
+        let why = format!(
+            "The reply is larger than 4 MB, so {} was not heard to its end. What came before is kept; nothing in it was \
+             run. Ask for less at once.",
+            endpoint.host()
+        );
+        assert_eq!(reply, Err(Failure::new(FailureKind::Nonsense, why)), "{name}");
+        let size = |delta: &Delta| match delta {
+            Delta::Text { text, .. } | Delta::Thinking { text, .. } | Delta::ToolArgs { text, .. } => text.len(),
+            Delta::Retry { .. } | Delta::Alive => 0,
+        };
+        let heard: usize = ear.heard().iter().map(size).sum();
+        assert!(heard <= 4 * 1024 * 1024, "{name}: {heard}");
+    }
+}
+
+#[tokio::test]
 async fn chunks_without_choices_and_signs_of_life_are_no_content() {
     let usage = json!({"prompt_tokens": 7, "completion_tokens": 2});
     let play = Play::stream()

@@ -108,6 +108,27 @@ impl Place {
         Fault::fatal(FailureKind::Nonsense, format!("{} sent {what}. Check base_url.", self.host))
     }
 
+    /// The reply says more than `most` bytes.
+    pub fn too_large(&self, most: usize) -> Fault {
+        let message = format!(
+            "The reply is larger than {} MB, so {} was not heard to its end. What came before is kept; nothing in it was \
+             run. Ask for less at once.",
+            most / (1024 * 1024),
+            self.host
+        );
+        Fault::fatal(FailureKind::Nonsense, message)
+    }
+
+    /// The reply ended for a reason that means nothing here, so it cannot be told whether it is whole.
+    pub fn unknown_end(&self, reason: &str) -> Fault {
+        let message = format!(
+            "{} ended the reply for a reason that is not known: \"{}\". What came is kept. Ask again.",
+            self.host,
+            self.clean(reason)
+        );
+        Fault::fatal(FailureKind::Nonsense, message)
+    }
+
     /// A part of a reply cannot be read.
     pub fn garbled(&self, part: &str) -> Fault {
         let message = format!(

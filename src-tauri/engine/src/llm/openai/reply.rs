@@ -9,8 +9,14 @@ use crate::llm::{Delta, FailureKind, Reply, Sink};
 use serde_json::Value;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The most bytes of a reply. A larger one is no answer to anything.
-const MAX_REPLY: usize = 256 * 1024 * 1024;
+/// The most bytes of what a reply says, all its parts together. A larger one is no answer to anything.
+const MAX_REPLY: usize = 4 * 1024 * 1024;
+/// What a part counts for beside its text, in bytes: so many empty ones are a flood as well.
+const PART: usize = 1024;
+/// The most bytes that carry a reply as a stream, where a chunk of a few characters may take hundreds of bytes.
+const MAX_STREAM: usize = 256 * 1024 * 1024;
+/// The most bytes of a reply in one JSON body, where a character may be escaped.
+const MAX_BODY: usize = 6 * MAX_REPLY;
 /// How much of a body is kept to show what came instead of a reply.
 const PREFIX: usize = 1024;
 
@@ -45,6 +51,8 @@ pub struct Reading<'a> {
     form: Form,
     prefix: Vec<u8>,
     size: usize,
+    /// How much the parts count for.
+    said: usize,
     parts: Vec<Part>,
     finish: Option<String>,
     done: bool,
@@ -91,6 +99,7 @@ impl<'a> Reading<'a> {
             form: Form::Unknown,
             prefix: Vec::new(),
             size: 0,
+            said: 0,
             parts: Vec::new(),
             finish: None,
             done: false,
@@ -104,8 +113,9 @@ impl<'a> Reading<'a> {
     /// Takes the next bytes.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         self.size += bytes.len();
-        if self.size > MAX_REPLY {
-            return Err(self.nonsense());
+        let most = if let Form::Whole(_) = self.form { MAX_BODY } else { MAX_STREAM };
+        if self.size > most {
+            return Err(self.place.too_large(MAX_REPLY));
         }
         let room = PREFIX.saturating_sub(self.prefix.len()).min(bytes.len());
         self.prefix.extend_from_slice(&bytes[..room]);
@@ -177,6 +187,9 @@ impl<'a> Reading<'a> {
             Some("content_filter" | "refusal" | "safety") => Stop::Refusal,
             Some("error") => return Err(self.place.reported(&Value::Null)),
             _ if self.refused => Stop::Refusal,
+            Some(reason) if !is_success(reason) && !self.asks_for_calls() => {
+                return Err(self.place.unknown_end(reason));
+            }
             _ => Stop::Complete,
         };
         let written: usize = self.parts.iter().map(Part::size).sum();
@@ -198,6 +211,10 @@ impl<'a> Reading<'a> {
             }
         }
         Ok(Finished { reply: Reply { blocks, stop, usage }, reasoning: self.reasoning })
+    }
+
+    fn asks_for_calls(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Call(_)))
     }
 
     fn nonsense(&self) -> Fault {
@@ -237,7 +254,12 @@ impl<'a> Reading<'a> {
         if let Some(said) = choice.get("delta").or_else(|| choice.get("message")) {
             self.take(said);
         }
-        if let Some(reason) = choice.get("finish_reason").and_then(Value::as_str) {
+        if self.said > MAX_REPLY {
+            return Err(self.place.too_large(MAX_REPLY));
+        }
+        // Some servers give an empty reason with every chunk.
+        let reason = choice.get("finish_reason").and_then(Value::as_str).filter(|reason| !reason.trim().is_empty());
+        if let Some(reason) = reason {
             self.finish = Some(reason.to_owned());
         }
         Ok(())
@@ -279,8 +301,16 @@ impl<'a> Reading<'a> {
         }
     }
 
+    /// Whether this much more is taken, in a new part or in one that is there. Once it is not, nothing is any more.
+    fn takes(&mut self, bytes: usize, new_part: bool) -> bool {
+        let before = self.said;
+        self.said = self.said.saturating_add(bytes + if new_part { PART } else { 0 });
+        before <= MAX_REPLY && self.said <= MAX_REPLY
+    }
+
     fn say(&mut self, text: &str) {
-        if text.is_empty() {
+        let new_part = !matches!(self.parts.last(), Some(Part::Text(_)));
+        if text.is_empty() || !self.takes(text.len(), new_part) {
             return;
         }
         match self.parts.last_mut() {
@@ -291,7 +321,8 @@ impl<'a> Reading<'a> {
     }
 
     fn think(&mut self, text: &str) {
-        if text.is_empty() {
+        let new_part = !matches!(self.parts.last(), Some(Part::Thinking(_)));
+        if text.is_empty() || !self.takes(text.len(), new_part) {
             return;
         }
         match self.parts.last_mut() {
@@ -314,7 +345,11 @@ impl<'a> Reading<'a> {
                 Some(other) => other.to_string(),
             },
         };
-        let place = self.place_of(&head).unwrap_or_else(|| {
+        let known = self.place_of(&head);
+        if !self.takes(head.name.len() + head.args.len(), known.is_none()) {
+            return;
+        }
+        let place = known.unwrap_or_else(|| {
             self.parts.push(Part::Call(CallPart { index: head.index, ..CallPart::default() }));
             self.parts.len() - 1
         });
@@ -355,8 +390,9 @@ impl<'a> Reading<'a> {
             return Some(place);
         }
         let other_id = !piece.id.is_empty() && !call.id.is_empty() && piece.id != call.id;
-        let whole = serde_json::from_str::<Value>(&call.args).is_ok_and(|args| args.is_object());
-        let begins_again = whole && !piece.args.trim().is_empty();
+        // Reading the arguments again with every piece would cost the square of their size.
+        let may_be_whole = call.args.trim_end().ends_with('}') && !piece.args.trim().is_empty();
+        let begins_again = may_be_whole && serde_json::from_str::<Value>(&call.args).is_ok_and(|args| args.is_object());
         (!other_id && piece.name == call.name && !begins_again).then_some(place)
     }
 }
@@ -368,6 +404,13 @@ impl Part {
             Self::Call(call) => call.name.len() + call.args.len(),
         }
     }
+}
+
+/// Whether a server that gives this reason says that the reply is whole: the words of the protocol, and those that
+/// servers use in their place.
+fn is_success(reason: &str) -> bool {
+    let words = ["stop", "tool_calls", "function_call", "tool_use", "end_turn", "stop_sequence", "eos", "eos_token"];
+    words.iter().any(|word| reason.eq_ignore_ascii_case(word))
 }
 
 /// The server's figures, or an estimate that says so. Figures of nothing but zeros are none.

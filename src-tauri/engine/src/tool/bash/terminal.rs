@@ -1,6 +1,7 @@
 //! What a terminal would have shown, as plain text: no control sequences, of a line that was rewritten only its last
 //! state. Memory stays flat however much comes.
 
+use crate::text::cut;
 use std::mem;
 
 /// The longest line that is kept whole, in bytes; of longer ones as much of each end as half of it.
@@ -45,9 +46,7 @@ impl Terminal {
             &joined
         };
         for chunk in bytes.utf8_chunks() {
-            for character in chunk.valid().chars() {
-                self.character(character, &mut lines);
-            }
+            self.pieces(chunk.valid(), &mut lines);
             let invalid = chunk.invalid();
             let last = invalid.as_ptr_range().end == bytes.as_ptr_range().end;
             if last && is_beginning(invalid) {
@@ -61,7 +60,9 @@ impl Terminal {
 
     /// The line that is not complete yet.
     pub fn line(&self) -> String {
-        self.line.text("of this line ")
+        let mut text = String::new();
+        self.line.write(&mut text);
+        text
     }
 
     /// Whether the line that is not complete yet has rewritten itself, as progress does.
@@ -75,6 +76,51 @@ impl Terminal {
             self.character(char::REPLACEMENT_CHARACTER, &mut String::new());
         }
         self.line()
+    }
+
+    /// Text of any length. What no terminal would act on goes through in one piece, not character by character.
+    fn pieces(&mut self, mut text: &str, lines: &mut String) {
+        while !text.is_empty() {
+            let inert = if self.state == State::Text && !self.returned { inert(text) } else { 0 };
+            let (piece, rest) = text.split_at(inert);
+            self.piece(piece, lines);
+            let mut rest = rest.chars();
+            if let Some(character) = rest.next() {
+                self.character(character, lines);
+            }
+            text = rest.as_str();
+        }
+    }
+
+    /// Text without control characters but line feeds and tabs.
+    fn piece(&mut self, text: &str, lines: &mut String) {
+        let (Some(first), Some(last)) = (text.find('\n'), text.rfind('\n')) else {
+            self.line.push_str(text);
+            return;
+        };
+        self.line.push_str(&text[..first]);
+        self.end_line(lines);
+        let mut whole = &text[first + 1..=last];
+        while !whole.is_empty() {
+            // Lines that are not too long are not looked at one by one.
+            if let Some(end) = cut(whole, LINE).rfind('\n') {
+                lines.push_str(&whole[..=end]);
+                whole = &whole[end + 1..];
+            } else {
+                let (line, rest) = whole.split_once('\n').unwrap_or((whole, ""));
+                self.line.push_str(line);
+                self.end_line(lines);
+                whole = rest;
+            }
+        }
+        self.line.push_str(&text[last + 1..]);
+    }
+
+    fn end_line(&mut self, lines: &mut String) {
+        self.line.write(lines);
+        lines.push('\n');
+        self.line.clear();
+        (self.returned, self.rewritten) = (false, false);
     }
 
     fn character(&mut self, character: char, lines: &mut String) {
@@ -106,12 +152,7 @@ impl Terminal {
 
     fn text(&mut self, character: char, lines: &mut String) {
         match character {
-            '\n' => {
-                lines.push_str(&self.line());
-                lines.push('\n');
-                self.line = Ends::default();
-                (self.returned, self.rewritten) = (false, false);
-            }
+            '\n' => self.end_line(lines),
             '\r' => self.returned = true,
             '\u{8}' => self.line.pop(),
             '\u{1b}' => self.state = State::Escape,
@@ -125,11 +166,23 @@ impl Terminal {
 
     fn print(&mut self, character: char) {
         if mem::take(&mut self.returned) {
-            self.line = Ends::default();
+            self.line.clear();
             self.rewritten = true;
         }
-        self.line.push(character);
+        self.line.push_str(character.encode_utf8(&mut [0; 4]));
     }
+}
+
+/// How many bytes of a text, from its beginning, no terminal acts on, but for line feeds and tabs. They end on a
+/// character.
+fn inert(text: &str) -> usize {
+    // The last one begins the control characters beyond ASCII, and some others.
+    let acts = |byte: u8| (byte < b' ' && byte != b'\n' && byte != b'\t') || byte == 0x7f || byte == 0xc2;
+    let bytes = text.as_bytes();
+    // Whole blocks are looked at without a branch for each byte.
+    let clear = |block: &&[u8]| !block.iter().fold(false, |found, byte| found | acts(*byte));
+    let blocks = bytes.chunks(64).take_while(clear).map(<[u8]>::len).sum::<usize>();
+    bytes[blocks..].iter().position(|byte| acts(*byte)).map_or(bytes.len(), |at| blocks + at)
 }
 
 /// Whether these bytes may yet become a character.
@@ -146,15 +199,23 @@ struct Ends {
 }
 
 impl Ends {
-    fn push(&mut self, character: char) {
-        if self.tail.is_empty() && self.head.len() < LINE / 2 {
-            self.head.push(character);
-            return;
+    fn push_str(&mut self, text: &str) {
+        let mut rest = text;
+        if self.tail.is_empty() && self.left_out == 0 && self.head.len() < LINE / 2 {
+            let (head, more) = text.split_at(text.ceil_char_boundary(LINE / 2 - self.head.len()));
+            self.head.push_str(head);
+            rest = more;
         }
-        self.tail.push(character);
+        self.tail.push_str(rest);
         if self.tail.len() > LINE {
             self.trim();
         }
+    }
+
+    fn clear(&mut self) {
+        self.head.clear();
+        self.tail.clear();
+        self.left_out = 0;
     }
 
     fn pop(&mut self) {
@@ -169,11 +230,15 @@ impl Ends {
         self.left_out += cut;
     }
 
-    fn text(&self, what: &str) -> String {
+    /// Appends the text to `out`, with a word about what of it was left out.
+    fn write(&self, out: &mut String) {
         let keep = self.tail.ceil_char_boundary(self.tail.len().saturating_sub(LINE / 2));
+        out.push_str(&self.head);
         let left_out = self.left_out + keep;
-        let gap = if left_out > 0 { format!(" … {left_out} bytes {what}left out … ") } else { String::new() };
-        format!("{}{gap}{}", self.head, &self.tail[keep..])
+        if left_out > 0 {
+            out.push_str(&format!(" … {left_out} bytes of this line left out … "));
+        }
+        out.push_str(&self.tail[keep..]);
     }
 }
 
@@ -196,11 +261,16 @@ impl Excerpt {
     pub fn push(&mut self, text: &str) {
         let mut rest = text;
         if self.tail.is_empty() && self.left_out == 0 {
-            let fits = crate::text::cut(text, self.head_max - self.head.len());
+            let fits = cut(text, self.head_max - self.head.len());
             self.head.push_str(fits);
             rest = &text[fits.len()..];
         }
-        self.tail.push_str(rest);
+        let skipped = rest.ceil_char_boundary(rest.len().saturating_sub(self.tail_max));
+        if skipped > 0 {
+            self.left_out += self.tail.len() + skipped;
+            self.tail.clear();
+        }
+        self.tail.push_str(&rest[skipped..]);
         if self.tail.len() > 2 * self.tail_max {
             self.trim();
         }
