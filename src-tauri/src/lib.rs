@@ -40,8 +40,7 @@ pub fn app(host: Host) -> tauri::Builder<Wry> {
             let app = app.handle();
             let host = app.state::<Host>().inner().clone();
             window::open(app, host.engine.data())?;
-            // It is set once: the application is set up once.
-            let _ = host.window.set(Box::new(Raise(app.clone())));
+            host.has_window(Box::new(Raise(app.clone())));
             quit::end_loop_when_leaving(app);
             quit::tell_unconfirmed(&host);
             if cfg!(target_os = "macos") {

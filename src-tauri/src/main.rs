@@ -43,6 +43,7 @@ fn window(runtime: &Runtime, folders: Folders) -> Result<(), Failed> {
     match runtime.block_on(folders.reach())? {
         Holder::Other(client) => runtime.block_on(client.call("raise", serde_json::json!({}))).map(|_| ()),
         Holder::Us(host) => {
+            host.opens_window();
             runtime.block_on(async { leave_on_signals(&host) });
             // The window's callbacks run on this thread and start tasks of the shell.
             let entered = runtime.enter();

@@ -35,8 +35,21 @@ pub struct Host {
     pub callers: watch::Sender<usize>,
     /// The window, in the process that has one.
     pub window: Arc<OnceLock<Box<dyn Window>>>,
+    /// How far the window of this process is.
+    pub opening: watch::Sender<Opening>,
     /// Where this caller's frames go; none when it cannot be pushed to.
     pub stream: Option<Arc<Stream>>,
+}
+
+/// How far the window of a process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// It has none, and has not said that it opens one.
+    Unknown,
+    /// It opens one.
+    Begun,
+    /// It has one.
+    Done,
 }
 
 /// A window that can be brought to the front.
@@ -61,8 +74,32 @@ impl Host {
             leaving: CancellationToken::new(),
             callers: watch::Sender::new(0),
             window: Arc::default(),
+            opening: watch::Sender::new(Opening::Unknown),
             stream: None,
         }
+    }
+
+    /// Says that this process is about to open a window.
+    pub fn opens_window(&self) {
+        self.opening.send_replace(Opening::Begun);
+    }
+
+    /// Sets the window, once it is there.
+    pub fn has_window(&self, window: Box<dyn Window>) {
+        if self.window.set(window).is_err() {
+            tracing::error!("the window was set twice; the first stands");
+        }
+        self.opening.send_replace(Opening::Done);
+    }
+
+    /// The window, waited for while this process opens one, at most for `bound`. None when it has none.
+    pub async fn window_within(&self, bound: Duration) -> Option<&dyn Window> {
+        if *self.opening.borrow() == Opening::Begun {
+            let mut opening = self.opening.subscribe();
+            // The sender lives in this very host, so only the time can run out.
+            drop(tokio::time::timeout(bound, opening.wait_for(|opening| *opening == Opening::Done)).await);
+        }
+        self.window.get().map(AsRef::as_ref)
     }
 
     /// The same host for a caller of its own.
@@ -145,5 +182,37 @@ pub async fn asked_to_end() {
     if let Err(error) = tokio::signal::ctrl_c().await {
         tracing::error!(%error, "signals cannot be heard");
         std::future::pending::<()>().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::handlers;
+    use crate::commands::types::RaiseArgs;
+    use coppice_engine::config::Config;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    struct Counting(Arc<AtomicU32>);
+
+    impl Window for Counting {
+        fn raise(&self, _: Option<SessionId>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_start_that_comes_while_the_window_opens_raises_it_when_it_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = Engine::open(dir.path(), Config::default()).await.unwrap();
+        let host = Host::new(engine, dir.path().join("config.toml"), dir.path().to_owned());
+        let raise = || handlers::raise(&host, RaiseArgs { session: None });
+        assert_eq!(raise().await.err().map(|failed| failed.code), Some(Code::Conflict), "it opens no window");
+        host.opens_window();
+        let raised = Arc::new(AtomicU32::new(0));
+        let opened = async { host.has_window(Box::new(Counting(raised.clone()))) };
+        let (first, ()) = tokio::join!(raise(), opened);
+        assert_eq!((first.is_ok(), raised.load(Ordering::Relaxed)), (true, 1));
+        host.leave().await.unwrap();
     }
 }
