@@ -7,6 +7,8 @@ mod cli;
 mod crash;
 #[cfg(target_os = "linux")]
 mod peer;
+#[cfg(unix)]
+mod programs;
 mod rpc;
 mod support;
 mod tidy;

@@ -102,7 +102,8 @@ impl Place {
         self.at_home(command)
     }
 
-    fn at_home(&self, mut command: Command) -> Command {
+    /// Lets a command run in this place.
+    pub fn at_home(&self, mut command: Command) -> Command {
         command
             .current_dir(self.work())
             .env("COPPICE_DATA", self.data())

@@ -166,6 +166,27 @@ fn without_a_notification_service_the_window_says_so_and_goes_on() {
     });
 }
 
+#[test]
+fn a_window_that_nothing_would_bring_back_is_never_hidden() {
+    journey(async {
+        let (desk, place) = (Desk::new(false).await, fan_out());
+        let window = desk.open(&place).await;
+        begin(&window.page, "Survey the garden").await;
+        window.page.row("north").await;
+        let count =
+            "window.hides = 0; document.addEventListener('visibilitychange', () => window.hides += 1); return true";
+        window.page.holds(count).await;
+        window.page.keys(Key::Control, 'q').await;
+        window.page.press("Keep running without a window").await;
+        window.page.holds("return document.querySelector('dialog[open]') === null").await;
+        // What comes back was hidden before, and the page is told of both in their order.
+        desk.start_again(&place);
+        window.page.row("south").await;
+        window.page.holds("return !document.hidden && window.hides === 0").await;
+        window.close().await;
+    });
+}
+
 const AT_THE_END: &str = "const log = document.querySelector('[role=log]'); \
                           return log.scrollHeight > log.clientHeight && log.scrollHeight - log.scrollTop - log.clientHeight < 2";
 
@@ -197,6 +218,9 @@ fn a_long_transcript_opens_at_its_end_and_the_window_itself_never_scrolls() {
         window.close().await;
     });
 }
+
+/// What a page is known by that was loaded and asks anew, where it cannot be driven any more.
+const FOLLOWS: &str = "the page follows session=";
 
 #[test]
 fn a_branch_is_archived_and_brought_back_and_deleted_after_a_question_and_stays_gone() {
@@ -239,13 +263,9 @@ fn the_page_comes_back_with_its_draft_when_the_process_that_shows_it_is_killed()
         window.page.row("north").await.click().await.unwrap();
         window.page.shows("north").await;
         window.page.write("Message to north", "Look tw").await;
-        let before = window.page_processes();
-        assert_eq!(before.len(), 1);
-        crate::support::output("kill", &["-KILL", &before[0].to_string()]);
-        until("another process shows the page", || {
-            let now = window.page_processes();
-            (!now.is_empty() && now != before).then_some(())
-        });
+        let before = window.logged(FOLLOWS);
+        window.kill_page();
+        until("a new page follows", || (window.logged(FOLLOWS) > before).then_some(()));
         place.open_gate("north");
         until("the work went on", || place.run(["tree"]).out.contains("completed").then_some(()));
         window.close().await;
@@ -253,6 +273,26 @@ fn the_page_comes_back_with_its_draft_when_the_process_that_shows_it_is_killed()
         window.page.shows("north").await;
         let draft = "return document.querySelector('textarea').value === 'Look tw'";
         window.page.holds(draft).await;
+        window.close().await;
+    });
+}
+
+#[test]
+fn a_page_whose_process_ends_twice_within_seconds_is_loaded_when_the_window_is_asked_for() {
+    journey(async {
+        let (desk, place) = (Desk::new(true).await, fan_out());
+        let window = desk.open(&place).await;
+        begin(&window.page, "Survey the garden").await;
+        window.page.row("north").await;
+        let before = window.logged(FOLLOWS);
+        window.kill_page();
+        until("a new page follows", || (window.logged(FOLLOWS) > before).then_some(()));
+        window.kill_page();
+        until("it has ended again", || (window.logged("again=true") == 1).then_some(()));
+        let after = window.logged(FOLLOWS);
+        assert_eq!(after, before + 1, "a page was loaded that nobody asked for");
+        desk.start_again(&place);
+        until("a new page follows", || (window.logged(FOLLOWS) > after).then_some(()));
         window.close().await;
     });
 }
@@ -309,6 +349,7 @@ fn the_tray_says_what_runs_brings_the_window_back_and_stops() {
             until(line, || tray.menu().first().filter(|(label, _)| label == line).map(drop));
         };
         says("Nothing runs");
+        assert_eq!(tray.title(), "Coppice");
         begin(&window.page, "Survey the garden").await;
         says("3 run");
         window.page.row("north").await;

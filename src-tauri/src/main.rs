@@ -2,7 +2,7 @@
 //! terminal does not load what draws.
 
 use coppice::{quit, run};
-use coppice_host::cli::{self, Asked, LINGER, Out};
+use coppice_host::cli::{self, LINGER, told};
 use coppice_host::commands::Failed;
 use coppice_host::display;
 use coppice_host::host::{Host, leave_on_signals};
@@ -11,9 +11,8 @@ use std::process::ExitCode;
 use tokio::runtime::Runtime;
 
 fn main() -> ExitCode {
-    let folders = match cli::parse() {
-        Ok(Asked::Window(folders)) => folders,
-        Ok(Asked::Terminal(_)) => return told("This program only opens the window. `coppice` does the rest."),
+    let folders = match cli::parse_window() {
+        Ok(folders) => folders,
         Err(code) => return code,
     };
     #[cfg(target_os = "linux")]
@@ -24,10 +23,12 @@ fn main() -> ExitCode {
         if !(display::is_named() && gtk::init().is_ok()) {
             return told(display::NO_DISPLAY);
         }
+        // What the desktop calls the program where nothing else names it: the title of its icon in the tray.
+        gtk::glib::set_application_name("Coppice");
     }
-    let runtime = match Runtime::new() {
+    let runtime = match cli::threads() {
         Ok(runtime) => runtime,
-        Err(error) => return told(&format!("Coppice could not start its threads ({error}).")),
+        Err(code) => return code,
     };
     let code = match window(&runtime, folders) {
         Ok(()) => ExitCode::SUCCESS,
@@ -73,10 +74,4 @@ fn show(host: Host) -> Result<(), Failed> {
 fn set_without_dmabuf() {
     // SAFETY: `main` calls this before it starts a runtime or a toolkit, so no other thread reads the environment.
     unsafe { std::env::set_var(display::DMABUF, "1") };
-}
-
-fn told(message: &str) -> ExitCode {
-    // Nobody is left to tell it to when standard error is gone too.
-    let _ = Out::stderr().line(&coppice_host::text::plain(message));
-    ExitCode::FAILURE
 }

@@ -1,4 +1,4 @@
-//! What the shell knows of the window's page, and how the window comes to the front.
+//! What the shell knows of the window's page and of the ways back to it, and how the window comes to the front.
 
 use async_trait::async_trait;
 use coppice_engine::id::SessionId;
@@ -19,7 +19,11 @@ pub const MAIN: &str = "main";
 pub struct Page {
     inner: Mutex<Inner>,
     focused: AtomicBool,
+    /// The process that shows the page has ended, and nobody has loaded the page again.
+    failed: AtomicBool,
     asked: AtomicU64,
+    /// Somebody shows notifications.
+    told: AtomicBool,
     /// Wakes whoever withdraws notifications of what is looked at.
     pub looked: Notify,
 }
@@ -61,6 +65,22 @@ impl Page {
         if let Some(stream) = stream {
             stream.end();
         }
+    }
+
+    /// The process that shows the page has ended, and the page is loaded only when the person wants it.
+    pub fn fail(&self) {
+        self.gone();
+        self.failed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a notification would be seen; false while that is not known.
+    pub fn can_tell(&self) -> bool {
+        self.told.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether a notification service was found that works.
+    pub fn found_teller(&self, found: bool) {
+        self.told.store(found, Ordering::Relaxed);
     }
 
     /// Whether a page listens.
@@ -106,11 +126,16 @@ impl Page {
     }
 }
 
-/// Brings the window to the front, at a session if one is named.
+/// Brings the window to the front, at a session if one is named. A page whose process has ended is loaded again.
 pub fn raise(app: &AppHandle, session: Option<SessionId>) {
     let raised = app.clone();
     let shown = app.run_on_main_thread(move || {
         let Some(window) = raised.get_webview_window(MAIN) else { return };
+        if raised.state::<Page>().failed.swap(false, Ordering::Relaxed)
+            && let Err(error) = window.reload()
+        {
+            tracing::error!(%error, "the page could not be loaded again");
+        }
         for done in [window.show(), window.unminimize(), window.set_focus()] {
             if let Err(error) = done {
                 tracing::warn!(%error, "the window could not be brought to the front");
@@ -124,6 +149,25 @@ pub fn raise(app: &AppHandle, session: Option<SessionId>) {
         let app = app.clone();
         let host = app.state::<Host>().inner().clone();
         host.scope.spawn(async move { app.state::<Page>().tell(Push::Show(session)).await });
+    }
+}
+
+/// Puts a hidden window where minimised ones are, because the notification that was to bring it back is not shown.
+pub fn leave_in_sight(app: &AppHandle) {
+    let leaving = app.clone();
+    let left = app.run_on_main_thread(move || {
+        let Some(window) = leaving.get_webview_window(MAIN) else { return };
+        if window.is_visible().unwrap_or(true) {
+            return;
+        }
+        for done in [window.minimize(), window.show()] {
+            if let Err(error) = done {
+                tracing::warn!(%error, "the window could not be minimised");
+            }
+        }
+    });
+    if let Err(error) = left {
+        tracing::warn!(%error, "the window could not be minimised");
     }
 }
 

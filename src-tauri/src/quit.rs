@@ -66,7 +66,16 @@ pub fn close(app: &AppHandle) {
         leave(app);
         return;
     }
-    take_away(app, if shell.has_tray() { Gone::Tray } else { Gone::Minimised });
+    take_away(app, gone_to(shell.has_tray(), false));
+}
+
+/// Where a window goes that leaves work behind it: out of sight only where something shows the way back.
+fn gone_to(tray: bool, notification: bool) -> Gone {
+    match (tray, notification) {
+        (true, _) => Gone::Tray,
+        (false, true) => Gone::Hidden,
+        (false, false) => Gone::Minimised,
+    }
 }
 
 /// Takes the window away, and says how it comes back: each time when it is nowhere to be seen, else the first time. A
@@ -107,8 +116,8 @@ pub async fn choose(app: &AppHandle, choice: Quit) {
         }
         Quit::Keep => {
             question.over();
-            // Who wants no window gets none, though nothing but a notification shows where it went.
-            let gone = if app.state::<Shell>().has_tray() { Gone::Tray } else { Gone::Hidden };
+            let shell = app.state::<Shell>();
+            let gone = gone_to(shell.has_tray(), app.state::<Page>().can_tell());
             let hiding = app.clone();
             if let Err(error) = app.run_on_main_thread(move || take_away(&hiding, gone)) {
                 tracing::warn!(%error, "the window could not be hidden");
@@ -235,6 +244,12 @@ mod tests {
         assert_eq!(question.next(Some(2), true), Ask::Desktop, "the page has not answered");
         question.over();
         assert_eq!(question.next(Some(3), true), Ask::Page(3), "a question that went out of sight is asked again");
+    }
+
+    #[test]
+    fn a_window_goes_out_of_sight_only_where_something_shows_the_way_back() {
+        let gone = [(true, true), (true, false), (false, true), (false, false)].map(|(tray, note)| gone_to(tray, note));
+        assert_eq!(gone, [Gone::Tray, Gone::Tray, Gone::Hidden, Gone::Minimised]);
     }
 
     #[tokio::test]

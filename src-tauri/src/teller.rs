@@ -6,7 +6,7 @@ use coppice_engine::id::SessionId;
 use coppice_engine::scope::Scope;
 use coppice_host::desktop::{self, NoticeService};
 use coppice_host::host::Host;
-use coppice_host::notify::Note;
+use coppice_host::notify::{Gone, Note};
 use coppice_host::status::Topic;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,6 +51,7 @@ impl Teller {
                 None
             }
         };
+        app.state::<Page>().found_teller(service.is_some());
         let (gone, gone_queue) = mpsc::unbounded_channel();
         Self { app, service, scope: Scope::new(), open: Vec::new(), next: 0, gone, gone_queue }
     }
@@ -79,7 +80,7 @@ impl Teller {
         }
         self.next += 1;
         let (id, close) = (self.next, self.scope.token().child_token());
-        self.open.push(Open { id, root: note.root.clone(), away: note.away, close: close.clone() });
+        self.open.push(Open { id, root: note.root.clone(), away: note.away.is_some(), close: close.clone() });
         let (app, gone) = (self.app.clone(), self.gone.clone());
         self.scope.spawn(async move {
             live(&app, &service, note, &close).await;
@@ -127,9 +128,14 @@ async fn live(app: &AppHandle, service: &NoticeService, note: Note, close: &Canc
         Err(error) => {
             tracing::warn!(%error, "a notification could not be shown");
             status.say(Topic::Notices, desktop::NO_SERVICE);
+            app.state::<Page>().found_teller(false);
+            if note.away == Some(Gone::Hidden) {
+                page::leave_in_sight(app);
+            }
             return;
         }
     };
+    app.state::<Page>().found_teller(true);
     status.clear(Topic::Notices);
     let clicked = tokio::select! {
         clicked = shown.clicked() => clicked,

@@ -1,6 +1,6 @@
 //! The one window: how it is made, and what its page may ask for.
 
-use crate::page::{MAIN, Page, ToPage};
+use crate::page::{self, MAIN, Page, ToPage};
 use crate::place;
 use crate::quit;
 use coppice_engine::error::Code;
@@ -10,7 +10,11 @@ use coppice_host::host::Host;
 use coppice_host::push::{Push, Quit};
 use coppice_host::stream::Stream;
 use serde_json::Value;
+#[cfg(target_os = "linux")]
+use std::cell::Cell;
 use std::sync::Arc;
+#[cfg(target_os = "linux")]
+use std::time::{Duration, Instant};
 use tauri::ipc::Channel;
 use tauri::{AppHandle, Manager, State, WebviewUrl, WebviewWindow, WebviewWindowBuilder};
 use tauri_plugin_dialog::{DialogExt, MessageDialogButtons, MessageDialogKind};
@@ -43,39 +47,45 @@ pub fn open(app: &AppHandle, data: &std::path::Path) -> tauri::Result<WebviewWin
 }
 
 /// Told when the process that shows the page has ended twice within seconds.
+#[cfg(target_os = "linux")]
 const ENDED_AGAIN: &str = "The process that shows the window's page has ended twice within seconds. Nothing is lost: work \
-                           goes on, and `coppice tree` shows it.";
+                           goes on, and `coppice tree` shows it. Starting Coppice again loads the page too.";
 
 /// Loads the page anew when the process that shows it has ended. One that ends again at once is loaded when the person
-/// wants it, so that nothing goes round in a circle.
+/// wants it, now or whenever the window is brought to the front, so that nothing goes round in a circle.
 #[cfg(target_os = "linux")]
 fn mend(window: &WebviewWindow) -> tauri::Result<()> {
-    use std::time::{Duration, Instant};
     use webkit2gtk::WebViewExt;
-    const AGAIN: Duration = Duration::from_secs(5);
     let app = window.app_handle().clone();
     window.with_webview(move |webview| {
-        let before = std::cell::Cell::new(None::<Instant>);
+        let before = Cell::new(None);
         webview.inner().connect_web_process_terminated(move |view, reason| {
-            let now = Instant::now();
-            let again = before.replace(Some(now)).is_some_and(|before| now.duration_since(before) < AGAIN);
+            let again = is_again(&before, Instant::now());
             tracing::error!(?reason, again, "the process that shows the page has ended");
             if !again {
                 return view.reload();
             }
+            app.state::<Page>().fail();
             let reloading = app.clone();
             app.dialog()
                 .message(ENDED_AGAIN)
                 .title("Coppice")
                 .kind(MessageDialogKind::Error)
-                .buttons(MessageDialogButtons::OkCustom("Load it again".to_owned()))
-                .show(move |_| {
-                    if let Some(Err(error)) = reloading.get_webview_window(MAIN).map(|window| window.reload()) {
-                        tracing::error!(%error, "the page could not be loaded again");
+                .buttons(MessageDialogButtons::OkCancelCustom("Load it again".to_owned(), "Not now".to_owned()))
+                .show(move |load| {
+                    if load {
+                        page::raise(&reloading, None);
                     }
                 });
         });
     })
+}
+
+/// Whether the process that shows the page ends so soon after the time before that it may go on like this.
+#[cfg(target_os = "linux")]
+fn is_again(before: &Cell<Option<Instant>>, now: Instant) -> bool {
+    const AGAIN: Duration = Duration::from_secs(5);
+    before.replace(Some(now)).is_some_and(|before| now.duration_since(before) < AGAIN)
 }
 
 /// Does one command of the table.
@@ -97,8 +107,10 @@ pub async fn watch(
     let number = page.number();
     let stream = Arc::new(Stream::new(ToPage(channel, window)));
     let seq = stream.follow((&host.engine, &host.scope, &host.status), session.clone(), after).await?;
+    let shown = session.clone();
     let Some(waiting) = page.take(number, stream.clone(), session) else { return Ok(seq) };
     stream.begin();
+    tracing::info!(session = shown.as_ref().map(SessionId::as_str), "the page follows");
     for push in waiting {
         page.tell(push).await;
     }
@@ -147,6 +159,14 @@ fn is_link(url: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_page_whose_process_ends_twice_within_seconds_is_not_loaded_unasked() {
+        let (before, start) = (Cell::new(None), Instant::now());
+        let again = [0, 6, 10, 16].map(|seconds| is_again(&before, start + Duration::from_secs(seconds)));
+        assert_eq!(again, [false, false, true, false]);
+    }
 
     #[test]
     fn only_links_to_the_web_and_to_mail_are_opened() {

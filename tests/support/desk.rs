@@ -98,6 +98,7 @@ pub struct Window {
     pub page: Page,
     pub client: Client,
     lock: PathBuf,
+    log: PathBuf,
     _driver: Part,
 }
 
@@ -169,12 +170,21 @@ impl Desk {
     pub async fn open(&self, place: &Place) -> Window {
         let (driver, port) = self.drive(place);
         let mut capabilities = serde_json::Map::new();
-        capabilities.insert("tauri:options".into(), json!({ "application": env!("CARGO_BIN_EXE_coppice") }));
+        capabilities.insert(
+            "tauri:options".into(),
+            json!({ "application": env!("CARGO_BIN_EXE_coppice"), "args": ["--log", "info"] }),
+        );
         let mut builder = ClientBuilder::new(hyper_util::client::legacy::connect::HttpConnector::new());
         builder.capabilities(capabilities);
         let address = format!("http://127.0.0.1:{port}");
         let client = tokio::time::timeout(PATIENCE, builder.connect(&address)).await.expect("a window opens").unwrap();
-        Window { page: Page::new(client.clone()), client, lock: place.data().join("coppice.lock"), _driver: driver }
+        Window {
+            page: Page::new(client.clone()),
+            client,
+            lock: place.data().join("coppice.lock"),
+            log: log_of(place),
+            _driver: driver,
+        }
     }
 
     /// A driver that listens, and its port. Somebody else may take a free port first: then others are tried.
@@ -191,7 +201,7 @@ impl Desk {
                 .current_dir(place.work())
                 .process_group(0)
                 .stdout(Stdio::null())
-                .stderr(Stdio::null())
+                .stderr(std::fs::File::options().create(true).append(true).open(log_of(place)).unwrap())
                 .spawn()
                 .unwrap_or_else(|error| panic!("{}: {error}. `make test` builds it.", program.display()));
             let mut driver = Part(child);
@@ -240,6 +250,11 @@ pub fn listens(port: &str) -> bool {
         .any(|(address, state)| state == "0A" && address.ends_with(&format!(":{local}")))
 }
 
+/// Where what the program logs is kept.
+fn log_of(place: &Place) -> PathBuf {
+    place.data().with_file_name("window.log")
+}
+
 fn driver() -> PathBuf {
     let built = super::project().join(".cache/bin/tauri-driver");
     if built.exists() { built } else { "tauri-driver".into() }
@@ -247,7 +262,7 @@ fn driver() -> PathBuf {
 
 impl Window {
     /// The processes that show the page.
-    pub fn page_processes(&self) -> Vec<u32> {
+    fn page_processes(&self) -> Vec<u32> {
         let pid: u32 = std::fs::read_to_string(&self.lock).unwrap().trim().parse().unwrap();
         let children = |of: u32| std::fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
         children(pid)
@@ -258,6 +273,21 @@ impl Window {
                 name.starts_with("WebKitWebProces")
             })
             .collect()
+    }
+
+    /// How many lines of the program's log hold this text.
+    pub fn logged(&self, text: &str) -> usize {
+        std::fs::read_to_string(&self.log).unwrap().lines().filter(|line| line.contains(text)).count()
+    }
+
+    /// Kills the only process that shows the page, as soon as there is one.
+    pub fn kill_page(&self) {
+        let process = until("a process shows the page", || match self.page_processes()[..] {
+            [process] => Some(process),
+            _ => None,
+        });
+        assert!(Command::new("kill").args(["-KILL", &process.to_string()]).status().unwrap().success());
+        until("it has ended", || (!self.page_processes().contains(&process)).then_some(()));
     }
 
     /// Waits until the program has ended by itself.

@@ -71,12 +71,22 @@ impl Tray {
         self.ask(&name, &menu, "com.canonical.dbusmenu", "Event", Some(pressed));
     }
 
+    /// What the only icon is called.
+    pub fn title(&self) -> String {
+        self.property("Title").1
+    }
+
     fn find(&self) -> (String, String) {
+        self.property("Menu")
+    }
+
+    /// The name of the program whose icon is there, and a property of the icon.
+    fn property(&self, which: &str) -> (String, String) {
         let (name, path) = until("an icon in the tray", || self.icons.lock().unwrap().last().cloned());
-        let asked = ("org.kde.StatusNotifierItem", "Menu").into();
-        let menu = self.ask(&name, &path, "org.freedesktop.DBus.Properties", "Get", Some(asked));
-        let menu = menu.child_value(0).as_variant().and_then(|menu| menu.str().map(str::to_owned)).unwrap();
-        (name, menu)
+        let asked = ("org.kde.StatusNotifierItem", which).into();
+        let value = self.ask(&name, &path, "org.freedesktop.DBus.Properties", "Get", Some(asked));
+        let value = value.child_value(0).as_variant().and_then(|value| value.str().map(str::to_owned)).unwrap();
+        (name, value)
     }
 
     fn ask(&self, name: &str, path: &str, interface: &str, what: &str, with: Option<glib::Variant>) -> glib::Variant {

@@ -229,6 +229,7 @@ export function frameOf(open: SessionId | null): Frame {
   const live =
     open === "solver"
       ? {
+          at: NOW,
           step: 10,
           calls: [],
           blocks: [

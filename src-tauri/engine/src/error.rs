@@ -19,6 +19,8 @@ pub enum Code {
     NotYours,
     /// A message was not delivered; nothing happened.
     NotDelivered,
+    /// The position to follow from is not known any more: read the tree again, and follow from now.
+    Stale,
     /// Something else holds what was asked for.
     Conflict,
     /// The session cannot be resumed.

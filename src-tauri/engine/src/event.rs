@@ -11,6 +11,9 @@ use ts_rs::TS;
 /// The version of every event kind that this build writes.
 pub const VERSION: u32 = 1;
 
+/// The fact of a finished call that a stop or the end of Coppice cut off: true, or not there.
+pub const CUT_OFF: &str = "cut_off";
+
 /// An event as it stands in the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
@@ -422,7 +425,7 @@ pub enum Event {
         ok: bool,
         /// What the model reads.
         text: String,
-        /// Facts for the window: exit status, counts, ids. An object, or null.
+        /// Facts for the window: exit status, counts, ids; [`CUT_OFF`]. An object, or null.
         detail: Value,
         /// How long it ran, in milliseconds.
         ms: i64,

@@ -2,6 +2,7 @@
 //!
 //! It is shown and then forgotten; what counts is committed. Followers compare a version and take what is new to them.
 
+use crate::env::Env;
 use crate::event::Block;
 use crate::id::CallId;
 use crate::llm::{Delta, Sink};
@@ -19,11 +20,14 @@ const TAIL: usize = 4 * 1024;
 pub struct Live {
     state: Arc<Mutex<State>>,
     pulse: watch::Sender<u64>,
+    env: Env,
 }
 
 #[derive(Default)]
 struct State {
     version: u64,
+    /// When it last changed.
+    at: i64,
     /// Grows when what streamed before is void: a new step, a reply that is tried again or committed.
     epoch: u64,
     step: u32,
@@ -49,8 +53,8 @@ pub struct Seen {
 
 impl Live {
     /// Live text that bumps `pulse` when it changes.
-    pub fn new(pulse: watch::Sender<u64>) -> Self {
-        Self { state: Arc::default(), pulse }
+    pub fn new(env: Env, pulse: watch::Sender<u64>) -> Self {
+        Self { state: Arc::default(), pulse, env }
     }
 
     /// A step begins: nothing was said in it.
@@ -113,6 +117,7 @@ impl Live {
             }
         });
         let view = LiveView {
+            at: state.at,
             step: state.step,
             blocks: blocks.collect(),
             calls: state.calls.iter().map(|(call, tail)| LiveCall { call: call.clone(), tail: tail.clone() }).collect(),
@@ -131,6 +136,7 @@ impl Live {
             let mut state = lock(&self.state);
             change(&mut state);
             state.version += 1;
+            state.at = self.env.now_ms();
         }
         self.pulse.send_modify(|beat| *beat += 1);
     }
@@ -182,5 +188,40 @@ impl LiveOutput for CallOutput {
                 }
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::Clock;
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    #[derive(Default)]
+    struct Hand(AtomicI64);
+
+    impl Clock for Hand {
+        fn now_ms(&self) -> i64 {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn whoever_begins_to_follow_late_is_told_when_something_last_came() {
+        let hand = Arc::new(Hand::default());
+        let live = Live::new(Env::with_clock(hand.clone()), watch::channel(0).0);
+        let says = |at, text: &str| {
+            hand.0.store(at, Ordering::Relaxed);
+            live.delta(Delta::Text { index: 0, text: text.to_owned() });
+        };
+        let told = |seen: &mut Seen| live.since(seen).map(|view| (view.at, view.blocks[0].text.clone()));
+        let (mut early, mut late) = (Seen::default(), Seen::default());
+        says(5, "one");
+        assert_eq!(told(&mut early), Some((5, "one".to_owned())));
+        says(7, " two");
+        hand.0.store(600_000, Ordering::Relaxed);
+        assert_eq!(told(&mut late), Some((7, "one two".to_owned())), "it has been silent since");
+        assert_eq!(told(&mut early), Some((7, " two".to_owned())));
+        assert_eq!(told(&mut early), None);
     }
 }

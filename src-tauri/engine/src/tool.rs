@@ -2,7 +2,7 @@
 
 use crate::config::bounds::MAX_RESULT;
 use crate::env::Env;
-use crate::event::{Event, Mode};
+use crate::event::{CUT_OFF, Event, Mode};
 use crate::id::{CallId, Owner};
 use crate::llm::ToolSpec;
 use crate::prompt::Given;
@@ -118,6 +118,18 @@ impl Outcome {
             text.push_str(CUT);
         }
         Self { ok: false, text, detail: Value::Null, events: Vec::new() }
+    }
+
+    /// It was cut off before it was done: by a stop, or by the end of Coppice. Nothing of its own went wrong.
+    #[must_use]
+    pub fn cut_off(mut self) -> Self {
+        match &mut self.detail {
+            Value::Object(facts) => {
+                facts.insert(CUT_OFF.to_owned(), true.into());
+            }
+            detail => *detail = serde_json::json!({ CUT_OFF: true }),
+        }
+        self
     }
 
     /// The same with facts for the window.

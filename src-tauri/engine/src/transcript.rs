@@ -2,7 +2,7 @@
 //!
 //! Pure: no I/O, no clock. Any prefix of a log folds; what a crash cut off is completed by [`Transcript::mend`].
 
-use crate::event::{Block, Event, Party, Recorded, Stop, TaskStatus, TurnEnd};
+use crate::event::{Block, CUT_OFF, Event, Party, Recorded, Stop, TaskStatus, TurnEnd};
 use crate::id::{CallId, TaskId};
 use crate::llm::Message;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -187,7 +187,7 @@ impl Transcript {
                     answer: *n,
                     ok: false,
                     text: INTERRUPTED.to_owned(),
-                    detail: serde_json::Value::Null,
+                    detail: serde_json::json!({ CUT_OFF: true }),
                     ms: 0,
                 });
             }

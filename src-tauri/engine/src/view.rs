@@ -333,8 +333,8 @@ pub struct ToolResultRow {
     pub bytes: i64,
     /// How many lines the whole text has.
     pub lines: i64,
-    /// Facts from the tool: `exit`, `task`, `child`, `added`, `removed`, `hits`, ...; an object, or null. A string in it
-    /// has at most 8 KiB.
+    /// Facts from the tool: `exit`, `task`, `child`, `added`, `removed`, `hits`, `cut_off`, ...; an object, or null. A
+    /// string in it has at most 8 KiB.
     #[ts(type = "Record<string, unknown> | null")]
     pub detail: Value,
     /// How long it ran, in milliseconds.
@@ -344,6 +344,8 @@ pub struct ToolResultRow {
 /// What a session says at this moment, before it is an event: the reply that streams and the calls that run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, TS)]
 pub struct LiveView {
+    /// When it last changed. Whoever begins to follow is told all of it at once, so that this may be long ago.
+    pub at: i64,
     /// The step.
     pub step: u32,
     /// The parts of the reply so far, in order.

@@ -99,8 +99,12 @@ async fn after_a_crash_every_call_has_one_result_and_the_session_goes_on() {
         assert_eq!(results.len(), 2);
         assert!(results.iter().all(|(ok, text)| !ok && text.starts_with("Interrupted: ")), "{results:?}");
         let finished = engine.events(&root, 0, 1000).await.unwrap();
-        let finished = finished.iter().filter(|event| matches!(event.event, Event::ToolFinished { .. })).count();
-        assert_eq!(finished, 2, "each result is written once");
+        let facts = finished.iter().filter_map(|event| match &event.event {
+            Event::ToolFinished { detail, .. } => Some(detail),
+            _ => None,
+        });
+        let facts: Vec<_> = facts.collect();
+        assert_eq!(facts, [&json!({ "cut_off": true }); 2], "each result is written once");
         engine.shutdown(PATIENCE).await.unwrap();
     }
 }

@@ -425,7 +425,7 @@ async fn bad_input_is_answered_with_its_code_and_changes_nothing() {
             Code::UnknownSession,
             Code::UnknownTask,
             Code::UnknownSession,
-            Code::BadRequest
+            Code::Stale
         ]
     );
     std::fs::remove_dir(&lab.cwd).unwrap();

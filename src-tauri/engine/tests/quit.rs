@@ -5,7 +5,7 @@ use coppice_engine::config::Config;
 use coppice_engine::engine::{Engine, Target};
 use coppice_engine::env::{Clock, Env};
 use coppice_engine::error::Code;
-use coppice_engine::event::{Event, Mode, Party, Recorded, Route, TaskStatus, TurnEnd};
+use coppice_engine::event::{CUT_OFF, Event, Mode, Party, Recorded, Route, TaskStatus, TurnEnd};
 use coppice_engine::id::SessionId;
 use coppice_engine::log::{Entry, Log};
 use coppice_engine::view::{MessageReceipt, Row, RowBody, SessionState};
@@ -259,6 +259,42 @@ async fn the_end_of_a_turn_tells_the_step_that_it_was_at() {
     let steps: Vec<Option<u32>> =
         rows.iter().filter(|row| !matches!(row.body, RowBody::Decision { .. })).map(|row| row.step).collect();
     assert_eq!(steps, [None, Some(1), Some(2)], "no number is passed over in silence");
+}
+
+#[tokio::test]
+async fn a_call_that_a_stop_cut_off_is_told_from_one_that_failed() {
+    let lab = Lab::new().await;
+    let calls = vec![
+        call("read_file", json!({ "path": "absent" })),
+        call("bash", json!({ "command": "echo at work; sleep 300" })),
+        call("bash", json!({ "command": "exit 3" })),
+    ];
+    lab.script("root", vec![calls]);
+    let root = lab.root().await;
+    let mut follow = lab.engine.follow(Some(root.clone()), None).await.unwrap();
+    lab.engine.prompt(&root, "go".into(), &key()).await.unwrap();
+    let finished = |events: Vec<Recorded>| -> Vec<(String, bool, bool)> {
+        let finished = events.into_iter().filter_map(|recorded| match recorded.event {
+            Event::ToolFinished { call, ok, detail, .. } => {
+                Some((call.as_str().rsplit('.').next().unwrap().to_owned(), ok, detail[CUT_OFF] == true))
+            }
+            _ => None,
+        });
+        let mut finished: Vec<_> = finished.collect();
+        finished.sort();
+        finished
+    };
+    within(async {
+        let mut at_work = false;
+        while !at_work || finished(lab.events(&root).await).len() < 2 {
+            let live = follow.next().await.unwrap().unwrap().live;
+            at_work |= live.is_some_and(|live| live.calls.iter().any(|call| call.tail.contains("at work")));
+        }
+    })
+    .await;
+    lab.engine.stop(Target::Turn(root.clone()), None, false, &key()).await.unwrap();
+    let told = finished(lab.events(&root).await);
+    assert_eq!(told, [("1".to_owned(), false, false), ("2".to_owned(), false, true), ("3".to_owned(), false, false)]);
 }
 
 struct Hand(AtomicI64);

@@ -387,7 +387,8 @@ async fn a_message_to_a_look_changes_what_it_does_next() {
     let (calls, text) = child.turn(&model, real).await;
     assert!(calls.len() >= 4 && text.contains("You asked for it: **`src/lib.rs`**"), "{calls:?} {text}");
 
-    child.hear("What is the weather?");
+    // What Coppice tells between the words of people is nobody's wish.
+    child.hear("[runtime] Your last turn was stopped before it was finished.\n\nWhat is the weather?");
     let (calls, text) = child.turn(&model, real).await;
     assert_eq!(calls, Vec::<String>::new());
     assert!(

@@ -1,4 +1,4 @@
-//! The terminal: what `coppice` understands, and how it ends.
+//! What the programs understand, and how they end: `coppice` in the terminal, and the one that opens the window.
 
 mod doctor;
 mod keep;
@@ -22,6 +22,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use tokio::runtime::Runtime;
 
 use limits::Limit;
 pub use out::Out;
@@ -33,7 +34,7 @@ const STOPPED: u8 = 130;
 /// The reader of standard output is gone, as a shell tells it.
 const UNREAD: u8 = 141;
 
-/// People and agents at work in one tree.
+/// What `coppice` understands.
 #[derive(Debug, Parser)]
 #[command(name = "coppice", version, about = "A desktop app for people who delegate work to AI agents", long_about = None)]
 pub struct Cli {
@@ -41,6 +42,19 @@ pub struct Cli {
     folders: FolderArgs,
     #[command(subcommand)]
     what: Option<What>,
+}
+
+/// What the program that opens the window understands.
+#[derive(Debug, Parser)]
+#[command(
+    name = "coppice-window",
+    version,
+    about = "Opens the window of Coppice. `coppice` does the same, and the rest",
+    long_about = None
+)]
+struct WindowCli {
+    #[command(flatten)]
+    folders: FolderArgs,
 }
 
 #[derive(Debug, Args)]
@@ -303,9 +317,35 @@ pub struct Terminal {
     what: What,
 }
 
-/// Reads the command line and starts the log on standard error. The error is how the process ends: usage was printed.
+/// Reads the command line of `coppice` and starts the log on standard error. The error is how the process ends: usage
+/// was printed.
 pub fn parse() -> Result<Asked, ExitCode> {
-    let cli = Cli::try_parse().map_err(|error| {
+    let cli: Cli = read()?;
+    let folders = begin(cli.folders)?;
+    Ok(match cli.what {
+        None => Asked::Window(folders),
+        Some(what) => Asked::Terminal(Box::new(Terminal { folders, what })),
+    })
+}
+
+/// The same for the program that opens the window, which does nothing else.
+pub fn parse_window() -> Result<Folders, ExitCode> {
+    let cli: WindowCli = read()?;
+    begin(cli.folders)
+}
+
+/// The threads that a program works on. The error is how it ends: why was printed.
+pub fn threads() -> Result<Runtime, ExitCode> {
+    Runtime::new().map_err(|error| told(&format!("Coppice could not start its threads ({error}).")))
+}
+
+/// Says why a program ends without having done what was asked, and answers how it ends.
+pub fn told(message: &str) -> ExitCode {
+    said(Out::stderr().line(&text::plain(message)), 1)
+}
+
+fn read<P: Parser>() -> Result<P, ExitCode> {
+    P::try_parse().map_err(|error| {
         // What was typed stands in it, and may have come from elsewhere.
         let told = text::plain(&error.render().to_string());
         let printed = if error.use_stderr() { Out::stderr() } else { Out::stdout() }.raw(&told);
@@ -315,20 +355,17 @@ pub fn parse() -> Result<Asked, ExitCode> {
             // Nothing is left to tell it to when the terminal is gone.
             _ => ExitCode::from(code),
         }
-    })?;
+    })
+}
+
+/// Starts the log, and finds the folders.
+fn begin(args: FolderArgs) -> Result<Folders, ExitCode> {
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
-        .with_max_level(tracing::Level::from(cli.folders.log))
+        .with_max_level(tracing::Level::from(args.log))
         .with_ansi(false)
         .init();
-    let folders = match folders(cli.folders) {
-        Ok(folders) => folders,
-        Err((message, code)) => return Err(said(Out::stderr().line(&text::plain(&message)), code)),
-    };
-    Ok(match cli.what {
-        None => Asked::Window(folders),
-        Some(what) => Asked::Terminal(Box::new(Terminal { folders, what })),
-    })
+    folders(args).map_err(|(message, code)| said(Out::stderr().line(&text::plain(&message)), code))
 }
 
 /// The exit code, whether or not its message found a reader.

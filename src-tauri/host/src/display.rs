@@ -50,16 +50,27 @@ pub async fn findings() -> Vec<(&'static str, String)> {
             if without_dmabuf() { "in software, without DMA buffers" } else { "as WebKitGTK chooses" }.to_owned(),
         ));
     }
+    let service = desktop::NoticeService::find().await;
     found.push((
         "notifications",
-        match desktop::NoticeService::find().await {
+        match &service {
             Ok(service) => service.name().to_owned(),
             Err(error) => format!("{} ({error})", desktop::NO_SERVICE),
         },
     ));
-    let tray = desktop::has_tray().await;
-    found.push(("tray", if tray { "yes" } else { "none: closing the window minimises it while work runs" }.to_owned()));
+    found.push(("tray", way_back(desktop::has_tray().await, service.is_ok()).to_owned()));
     found
+}
+
+/// How a window that was closed while work runs comes back.
+fn way_back(tray: bool, service: bool) -> &'static str {
+    match (tray, service) {
+        (true, _) => "yes",
+        (false, true) => {
+            "none: while work runs, closing minimises the window; where it is not wanted, a notification brings it back"
+        }
+        (false, false) => "none: while work runs, the window is minimised and never hidden",
+    }
 }
 
 #[cfg(all(test, target_os = "linux"))]

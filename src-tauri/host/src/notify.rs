@@ -28,8 +28,8 @@ pub struct Note {
     pub title: String,
     /// What there is to add; plain text.
     pub body: String,
-    /// It holds only while the window is away.
-    pub away: bool,
+    /// Where the window went, for one that holds only while it is away.
+    pub away: Option<Gone>,
 }
 
 /// Ends that were heard and not told yet.
@@ -141,7 +141,7 @@ pub fn leftovers(setting: Setting, line: &str) -> Option<Note> {
         open: None,
         title: "Coppice ended what a crash had left".to_owned(),
         body: text::line(line, BODY),
-        away: false,
+        away: None,
     })
 }
 
@@ -172,7 +172,7 @@ pub fn goes_on(run: Option<u32>, gone: Gone) -> Note {
         open: None,
         title: "Coppice goes on without its window".to_owned(),
         body: format!("{run} {back}"),
-        away: true,
+        away: Some(gone),
     }
 }
 
@@ -219,7 +219,7 @@ fn note(root: &SessionView, gathered: Gathered) -> Note {
         open,
         title: text::line(&title, TITLE),
         body: text::line(&body, BODY),
-        away: false,
+        away: None,
     }
 }
 
@@ -410,7 +410,7 @@ mod tests {
             (None, Gone::Hidden, "Work may go on. Click here, or start Coppice again, to bring the window back."),
         ] {
             let note = goes_on(run, gone);
-            assert_eq!((note.open, note.root, note.body.as_str(), note.away), (None, None, body, true));
+            assert_eq!((note.open, note.root, note.body.as_str(), note.away), (None, None, body, Some(gone)));
         }
     }
 

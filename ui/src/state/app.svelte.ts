@@ -374,8 +374,8 @@ export class AppState {
       return;
     }
     if (old.needs_you < view.needs_you && view.state === "waiting") this.live.say(`${view.title} needs you.`);
-    // A stop by the person is told with its receipt.
-    const stopped = view.detail.toLowerCase().startsWith("stopped by you");
+    // A stop that was asked for here is told with its receipt.
+    const stopped = this.stops.toldIn(view.id, view.started_at ?? view.created_at);
     if (view.id === this.openId && lives(old.state) && !lives(view.state) && !stopped) {
       this.live.say(`${view.title}: ${view.state === "idle" ? "the turn ended" : STATE_WORDS[view.state]}.`);
     }
@@ -415,16 +415,37 @@ export class AppState {
     this.#watching += 1;
     const watching = this.#watching;
     return await this.#try(async () => {
-      const seq = await watch(id, this.#seq, (push) => {
-        // An earlier subscription may still deliver; the one that replaced it tells the same again.
-        if (watching < this.#heard) return;
-        this.#heard = watching;
-        this.#push(push, store);
+      const follow = async () =>
+        await watch(id, this.#seq, (push) => {
+          // An earlier subscription may still deliver; the one that replaced it tells the same again.
+          if (watching < this.#heard) return;
+          this.#heard = watching;
+          this.#push(push, store);
+        });
+      let stale = false;
+      const seq = await follow().catch(async (error) => {
+        if (!(error instanceof HostError && error.code === "stale")) throw error;
+        // What came since cannot be told, so it is followed from now on, and everything is read anew.
+        stale = true;
+        this.#seq = null;
+        return await follow();
       });
       this.#heard = watching;
       this.#held = store;
       this.#seq ??= seq;
+      if (stale) await this.#renew(store);
     });
+  }
+
+  /** Reads everything anew, after frames were missed. */
+  async #renew(store: SessionStore | null): Promise<void> {
+    const tree = await call("tree", {});
+    const known = new Set(tree.sessions.map((view) => view.id));
+    for (const id of [...this.sessions.keys()]) if (!known.has(id)) this.#remove(id);
+    for (const view of tree.sessions) this.#put(view);
+    for (const task of tree.tasks) this.branches.putTask(task);
+    this.#changed();
+    await store?.renew();
   }
 
   /** Shows again what is still followed, because what was opened cannot be. */

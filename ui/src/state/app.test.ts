@@ -5,11 +5,22 @@ import { AppState } from "./app.svelte";
 import { Look } from "./look.svelte";
 import { Room } from "./room.svelte";
 
-const host = vi.hoisted(() => ({ call: vi.fn(), watch: vi.fn(), quit: vi.fn() }));
-vi.mock("../host", () => ({ ...host, HostError: Error, mintKey: () => "key" }));
+const host = vi.hoisted(() => {
+  class HostError extends Error {
+    constructor(
+      readonly code: string,
+      message: string,
+    ) {
+      super(message);
+    }
+  }
+  return { HostError, call: vi.fn(), watch: vi.fn(), quit: vi.fn() };
+});
+vi.mock("../host", () => ({ ...host, mintKey: () => "key" }));
 
 type Asked = {
   session: string | null;
+  after: number | null;
   push: (push: Push) => void;
   yes: (seq: number) => void;
   no: (error: Error) => void;
@@ -45,8 +56,8 @@ beforeEach(() => {
   vi.clearAllMocks();
   asked = [];
   host.call.mockImplementation(async (cmd: string) => answer(cmd));
-  host.watch.mockImplementation(async (session: string | null, _after: unknown, push: (push: Push) => void) => {
-    asked.push({ session, push, yes: () => {}, no: () => {} });
+  host.watch.mockImplementation(async (session: string | null, after: number | null, push: (push: Push) => void) => {
+    asked.push({ session, after, push, yes: () => {}, no: () => {} });
     return 1;
   });
 });
@@ -54,8 +65,8 @@ beforeEach(() => {
 /** From now on every `watch` is answered by hand. */
 function byHand(): void {
   host.watch.mockImplementation(
-    (session: string | null, _after: unknown, push: (push: Push) => void) =>
-      new Promise<number>((yes, no) => asked.push({ session, push, yes, no })),
+    (session: string | null, after: number | null, push: (push: Push) => void) =>
+      new Promise<number>((yes, no) => asked.push({ session, after, push, yes, no })),
   );
 }
 
@@ -73,7 +84,7 @@ describe("what is followed", () => {
     const opened = app.open("a");
     await vi.waitFor(() => expect(followed()).toEqual([null, "root", "a"]));
     asked[1]?.push({ frame: aFrame({ seq: 2, rows: [anAnswer(1, 1)], sessions: [aSession("new")] }) });
-    asked[2]?.no(new Error("There is no such session."));
+    asked[2]?.no(new host.HostError("unknown_session", "There is no such session."));
     await opened;
     expect([app.openId, app.store === before, app.problem]).toEqual(["root", true, "There is no such session."]);
     asked[1]?.push({ frame: aFrame({ seq: 3, sessions: [aSession("newer")] }) });
@@ -110,6 +121,27 @@ describe("what is followed", () => {
     await Promise.all(opened);
     asked[2]?.push({ frame: aFrame({ sessions: [aSession("ghost")] }) });
     expect([app.openId, app.sessions.has("ghost")]).toEqual(["root", false]);
+  });
+
+  it("begins anew where its position is not known any more, with the tree as it is now", async () => {
+    const app = await started();
+    asked[1]?.push({ frame: aFrame({ seq: 7, sessions: [aSession("gone")] }) });
+    byHand();
+    host.call.mockImplementation(async (cmd: string) =>
+      cmd === "tree"
+        ? { sessions: [aSession("root"), aSession("a", { parent: "root", title: "New", last_n: 2 })], tasks: [] }
+        : answer(cmd),
+    );
+    const opened = app.open("a");
+    await vi.waitFor(() => expect(asked.length).toBe(3));
+    asked[2]?.no(new host.HostError("stale", "Too many sessions were deleted. Read the tree again."));
+    await vi.waitFor(() => expect(asked.length).toBe(4));
+    asked[3]?.yes(4);
+    await opened;
+    expect([asked[2]?.after, asked[3]?.after, app.problem, app.openId]).toEqual([7, null, null, "a"]);
+    expect([app.sessions.has("gone"), app.sessions.get("a")?.title]).toEqual([false, "New"]);
+    void app.open("root");
+    await vi.waitFor(() => expect(asked.at(-1)?.after).toBe(4));
   });
 
   it("is no session while the settings or a new one fill the window, and the same again on return", async () => {
@@ -177,14 +209,22 @@ describe("a stop", () => {
   it("is spoken once: the end that it brought about is not spoken too", async () => {
     const app = await started();
     const push = asked.at(-1)?.push as (push: Push) => void;
-    const turn = (state: "running" | "idle", detail: string) =>
-      push({ frame: aFrame({ sessions: [aSession("root", { state, detail })] }) });
-    turn("running", "");
-    turn("idle", "stopped by you");
-    expect(app.live.sentence).toBe("");
-    turn("running", "");
-    turn("idle", "");
-    expect(app.live.sentence).toBe("Title of root: the turn ended.");
+    const turn = (state: "running" | "idle", started_at: number) =>
+      push({ frame: aFrame({ sessions: [aSession("root", { state, started_at })] }) });
+    let stopped: (receipt: Receipt) => void = () => {};
+    host.call.mockImplementation((cmd: string, args: { preview?: boolean }) =>
+      cmd === "stop" && args.preview !== true ? new Promise((yes) => (stopped = yes)) : Promise.resolve(answer(cmd)),
+    );
+    const said = vi.spyOn(app.live, "say");
+    turn("running", Date.now());
+    const stop = app.stops.stop({ what: "turn", id: "root" });
+    turn("idle", Date.now());
+    expect(said.mock.calls).toEqual([]);
+    stopped(ended("root"));
+    await stop;
+    turn("running", Date.now() + 1_000);
+    turn("idle", Date.now() + 1_000);
+    expect(said.mock.calls).toEqual([["Stopped Release: 1 ended."], ["Title of root: the turn ended."]]);
   });
 });
 

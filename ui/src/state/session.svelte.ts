@@ -20,7 +20,7 @@ export class SessionStore {
   rows = $state.raw<Row[]>([]);
   /** The reply that streams and the calls that run; blocks hold their whole text, with `from` 0. */
   live = $state.raw<LiveView | null>(null);
-  /** When something of the running turn came, what streams included. */
+  /** When something last streamed; what was committed stands in the session's own view. */
   signAt = $state(0);
   /** Whether the newest row of the session is among `rows`. */
   atEnd = $state(false);
@@ -59,6 +59,14 @@ export class SessionStore {
     await this.loadAfter();
   }
 
+  /** Loads all anew: frames may have been missed. */
+  async renew(): Promise<void> {
+    this.rows = [];
+    this.atEnd = false;
+    this.live = null;
+    await this.load();
+  }
+
   /** Drops what is held and loads the newest rows. */
   async loadEnd(): Promise<void> {
     await this.#page("end", {});
@@ -82,8 +90,9 @@ export class SessionStore {
       this.#take(frame.rows);
       this.live = withoutCommitted(this.live, frame.rows);
     }
-    if (frame.rows.length > 0 || frame.live !== null) this.signAt = Date.now();
-    if (frame.live !== null) this.live = withoutCommitted(mergeLive(this.live, frame.live), frame.rows);
+    if (frame.live === null) return;
+    this.signAt = frame.live.at;
+    this.live = withoutCommitted(mergeLive(this.live, frame.live), frame.rows);
   }
 
   /** The turn is over: what streamed is a row now, or will never be one. */
@@ -193,14 +202,14 @@ export function mergeLive(held: LiveView | null, delta: LiveView): LiveView {
       blocks.push({ type: block.type, name: block.name ?? before.name, from: 0, text });
     }
   }
-  return { step: delta.step, blocks, calls: delta.calls };
+  return { at: delta.at, step: delta.step, blocks, calls: delta.calls };
 }
 
 /** Once the reply is committed its rows speak for it, and only the calls still stream. */
 function withoutCommitted(live: LiveView | null, rows: Row[]): LiveView | null {
   if (live === null) return null;
   const committed = rows.some((row) => row.step === live.step && SPOKEN.has(row.kind));
-  return committed ? { step: live.step, blocks: [], calls: live.calls } : live;
+  return committed ? { ...live, blocks: [] } : live;
 }
 
 const SPOKEN: ReadonlySet<Row["kind"]> = new Set(["answer", "thinking", "tool", "delegation"]);

@@ -86,6 +86,7 @@ describe("the open session", () => {
 
 describe("what streams", () => {
   const text = (from: number, words: string): LiveView => ({
+    at: 5_000,
     step: 3,
     blocks: [{ type: "text", name: null, from, text: words }],
     calls: [],
@@ -99,7 +100,15 @@ describe("what streams", () => {
   });
 
   it("a delta of text that was never seen is left out rather than shown torn", () => {
-    expect(mergeLive(null, text(40, "the end of it"))).toEqual({ step: 3, blocks: [], calls: [] });
+    expect(mergeLive(null, text(40, "the end of it"))).toEqual({ at: 5_000, step: 3, blocks: [], calls: [] });
+  });
+
+  it("is a sign of life of the moment when it came, however late this window hears of it", async () => {
+    const store = new SessionStore("s");
+    store.apply(aFrame({ rows: [anAnswer(1, 1)] }));
+    expect(store.signAt).toBe(0);
+    store.apply(aFrame({ live: text(0, "Hello") }));
+    expect(store.signAt).toBe(5_000);
   });
 
   it("gives way to the rows of its step, keeps the calls that run, and ends with the turn", async () => {
@@ -109,7 +118,7 @@ describe("what streams", () => {
     const calls = [{ call: "c", tail: "building" }];
     store.apply(aFrame({ live: { ...text(0, "Hello"), calls } }));
     store.apply(aFrame({ rows: [anAnswer(2, 3)] }));
-    expect(store.live).toEqual({ step: 3, blocks: [], calls });
+    expect(store.live).toEqual({ at: 5_000, step: 3, blocks: [], calls });
     store.settle();
     expect(store.live).toBe(null);
   });

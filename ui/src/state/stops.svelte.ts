@@ -70,6 +70,27 @@ export class Stops {
     return this.underWay.filter(({ target }) => this.#isIn(target, id));
   }
 
+  /** Whether the end of a run that began at `since` is told by a stop that was asked for here. */
+  toldIn(id: SessionId, since: number): boolean {
+    return (
+      this.#covers(this.underWay, id) ||
+      this.#covers(
+        this.receipts.filter(({ at }) => at >= since),
+        id,
+      )
+    );
+  }
+
+  /** Whether one of these stops ends what runs in a session. */
+  #covers(stops: readonly { target: Target }[], id: SessionId): boolean {
+    const above = this.#branches.lineage(id).map((view) => view.id);
+    return stops.some(({ target }) => {
+      if (target.id === undefined) return true;
+      const aim = this.#branches.tasks.get(target.id)?.child ?? target.id;
+      return aim === id || above.includes(aim);
+    });
+  }
+
   #isIn(target: Target, id: SessionId): boolean {
     if (target.id === undefined) return true;
     const aim = this.#branches.tasks.get(target.id)?.owner ?? target.id;

@@ -55,6 +55,7 @@ describe("rows become items", () => {
 
   it("puts what streams and what is not in the log yet at the end", () => {
     const live = {
+      at: 1,
       step: 5,
       blocks: [
         { type: "thinking" as const, name: null, from: 0, text: "hm" },
@@ -113,6 +114,7 @@ describe("a call says what it came to", () => {
     ["bash", result("", { detail: { exit: 0 }, ms: 41_000 }), "exit 0 41 s"],
     ["bash", result("", { ok: false, detail: { exit: 101 }, ms: 400 }), "bad:exit 101 0.4 s"],
     ["bash", result("", { ok: false, detail: null, ms: 400 }), "bad:failed 0.4 s"],
+    ["bash", result("", { ok: false, detail: { exit: null, cut_off: true }, ms: 400 }), "cut off 0.4 s"],
     ["edit_file", result("", { detail: { added: 42, removed: 16 } }), "add:+42 del:−16"],
     ["write_file", result("", { detail: { added: 190, removed: 0 } }), "add:+190"],
     ["read_file", result("", { detail: { lines: 418, added: 0, removed: 0 } }), "418 lines"],

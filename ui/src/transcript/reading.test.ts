@@ -133,7 +133,12 @@ describe("reading", () => {
   });
 
   it("what streams stands at the end, with a heading that says so", async () => {
-    const live = { step: 4, blocks: [{ type: "text" as const, name: null, from: 0, text: "So *far*" }], calls: [] };
+    const live = {
+      at: 1,
+      step: 4,
+      blocks: [{ type: "text" as const, name: null, from: 0, text: "So *far*" }],
+      calls: [],
+    };
     await shown([row(1, message("go"))], made({ state: "running" }), live);
     expect(screen.getByRole("heading", { name: "Answer, step 4, still being written" })).toBeTruthy();
     expect(words()).toContain("So far");
@@ -142,6 +147,7 @@ describe("reading", () => {
   it("arguments that stream are never shown or parsed, only their size", async () => {
     const live = {
       step: 4,
+      at: 1,
       blocks: [{ type: "tool_call" as const, name: "write_file", from: 0, text: "x".repeat(500_000) }],
       calls: [],
     };

@@ -224,7 +224,11 @@ describe("what happened is said", () => {
     expect(document.querySelector(".own")?.textContent).toContain("Running, step 10");
     expect(document.querySelector(".own")?.textContent).toContain("last sign 2 s ago");
     app.clock.now = Date.now();
-    store.apply(frame([], { step: 10, blocks: [{ type: "text", name: null, from: 0, text: "So" }], calls: [] }));
+    const blocks = [{ type: "text" as const, name: null, from: 0, text: "So" }];
+    store.apply(frame([], { at: app.clock.now - 240_000, step: 10, blocks, calls: [] }));
+    await settle();
+    expect(document.querySelector(".own")?.textContent).toContain("last sign 4 min ago");
+    store.apply(frame([], { at: app.clock.now, step: 10, blocks, calls: [] }));
     await settle();
     expect(document.querySelector(".own")?.textContent).toContain("last sign now");
   });
@@ -290,7 +294,7 @@ describe("calls open", () => {
   });
 
   it("by themselves while a command runs, with its last output, and close at its end", async () => {
-    const live = { step: 3, blocks: [], calls: [{ call: "c1", tail: "\r1%\r\x1b[32m99%\x1b[0m" }] };
+    const live = { at: 1, step: 3, blocks: [], calls: [{ call: "c1", tail: "\r1%\r\x1b[32m99%\x1b[0m" }] };
     const { store } = await shown([row(5, tool("bash", "make", null, "c1"), 3)], made({ state: "running" }), live);
     expect(screen.getByRole("group", { name: "Output so far" }).textContent).toBe("99%");
     expect(words()).toContain("Running make running");

@@ -3,7 +3,7 @@
 import { bytes, clock, count, took } from "../format";
 import type { IconName } from "../icons/names";
 import { byWords } from "../tree/words";
-import type { Receipt, TaskStatus, ToolRow } from "../wire";
+import type { Receipt, TaskStatus, ToolResultRow, ToolRow } from "../wire";
 
 /** How a tool is spoken of. */
 export type Verb = {
@@ -59,6 +59,11 @@ export function words(row: ToolRow, name: string): string | null {
   return typeof value === "string" && value !== "" ? value : null;
 }
 
+/** Whether a stop or the end of Coppice ended a call: nothing of its own went wrong. */
+export function isCutOff(result: ToolResultRow): boolean {
+  return result.detail?.cut_off === true;
+}
+
 /** One fact at the right of a row, in the voice that it needs. */
 export type Fact = { text: string; voice?: "add" | "del" | "bad" };
 
@@ -70,7 +75,8 @@ export function factsOf(row: ToolRow): Fact[] {
     fact(row, name),
   );
   const facts: Fact[] = [];
-  if (exit != null) facts.push({ text: `exit ${exit}`, ...(exit === 0 ? {} : { voice: "bad" as const }) });
+  if (isCutOff(result)) facts.push({ text: "cut off" });
+  else if (exit != null) facts.push({ text: `exit ${exit}`, ...(exit === 0 ? {} : { voice: "bad" as const }) });
   else if (!result.ok) facts.push({ text: "failed", voice: "bad" });
   if (result.ok && added != null && removed != null && added + removed > 0) {
     if (added > 0) facts.push({ text: `+${added}`, voice: "add" });

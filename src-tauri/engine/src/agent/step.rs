@@ -181,7 +181,7 @@ impl Driver {
                     }
                     () = &mut overdue => {
                         let gone = "It was told to stop and did not; Coppice no longer waits for it.";
-                        given.extend(open.iter().map(|call| (call.clone(), Outcome::fail(gone), 0)));
+                        given.extend(open.iter().map(|call| (call.clone(), Outcome::fail(gone).cut_off(), 0)));
                         continue;
                     }
                 }
@@ -301,6 +301,9 @@ impl Driver {
             let outcome = AssertUnwindSafe(work).catch_unwind().await;
             let outcome =
                 outcome.unwrap_or_else(|_| Outcome::fail(format!("{name} met a defect of Coppice and has no result.")));
+            // What fails after it was told to end, fails by that.
+            let cut_off = !outcome.ok && call.cancel.is_cancelled();
+            let outcome = if cut_off { outcome.cut_off() } else { outcome };
             let ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
             // The driver stops listening only after it has given this call up.
             drop(ended.send((id, outcome, ms)));

@@ -90,7 +90,7 @@ impl Follow {
                 "The position {cursor} is beyond the log, which stands at {now}. Read the tree again and follow from \
                  there."
             );
-            return Err(Error::new(Code::BadRequest, message));
+            return Err(Error::new(Code::Stale, message));
         }
         // Who comes back may have missed those since.
         let told = {
@@ -102,7 +102,7 @@ impl Follow {
                 "Too many sessions were deleted since the position {cursor} to tell them one by one. Read the tree again \
                  and follow from there."
             );
-            Error::new(Code::BadRequest, message)
+            Error::new(Code::Stale, message)
         })?;
         Ok(Self { inner, session, cursor, seen: Seen::default(), deleted, log, pulse, trouble, last: None })
     }

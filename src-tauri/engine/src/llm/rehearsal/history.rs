@@ -27,6 +27,12 @@ pub fn first_message(request: &Request) -> Option<&str> {
     }
 }
 
+/// The words of a message that somebody said: without the lines in which Coppice tells how things stand.
+pub fn said(message: &str) -> String {
+    let said: Vec<&str> = message.lines().filter(|line| !line.starts_with("[runtime]")).collect();
+    said.join("\n").trim().to_owned()
+}
+
 /// Every call that has a result, in the order of the calls.
 pub fn done(messages: &[Message]) -> Vec<Done<'_>> {
     let mut all = Vec::new();

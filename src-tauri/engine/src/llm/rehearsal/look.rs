@@ -1,6 +1,6 @@
 //! The looks of the tour, as the children play them: one tool call a step, and an answer that quotes what came of them.
 
-use super::history::{Done, done};
+use super::history::{Done, done, said};
 use super::result::{self, Found, More};
 use super::{Act, facts, orders};
 use crate::event::Block;
@@ -72,8 +72,9 @@ pub fn acts(request: &Request) -> Vec<Act> {
         .enumerate()
         // The first message is the prompt.
         .skip(1)
-        .filter_map(|(at, message)| if let Message::User(text) = message { Some((at, text)) } else { None })
-        .flat_map(|(at, text)| orders::read(text, Path::new(&request.cwd)).into_iter().map(move |order| (at, order)))
+        .filter_map(|(at, message)| if let Message::User(text) = message { Some((at, said(text))) } else { None })
+        .filter(|(_, text)| !text.is_empty())
+        .flat_map(|(at, text)| orders::read(&text, Path::new(&request.cwd)).into_iter().map(move |order| (at, order)))
         .collect();
     let fresh = |at: usize| answered.is_none_or(|answered| answered < at);
     let stop = asked.iter().any(|(at, order)| fresh(*at) && *order == Order::Stop);

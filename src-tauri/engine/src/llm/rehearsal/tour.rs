@@ -63,7 +63,9 @@ pub fn acts(request: &Request) -> Vec<Act> {
     let Some(round) = Round::of(&request.messages) else { return begin(request) };
     match request.messages.last() {
         Some(Message::User(text)) if !told(text).is_empty() => woken(request, &round, text),
-        Some(Message::User(text)) if history::words(text).any(|(_, word)| word.eq_ignore_ascii_case("again")) => {
+        Some(Message::User(text))
+            if history::words(&history::said(text)).any(|(_, word)| word.eq_ignore_ascii_case("again")) =>
+        {
             begin(request)
         }
         Some(Message::User(_)) => explain(&round),
