@@ -7,8 +7,9 @@
 //! start time and boot id, so that the next start can end what a crash left, and nothing else. Guards are no part of what
 //! people are told, unless one stays.
 //!
-//! A guard that is killed takes its tree along. One limit is known: what has left the group, shed its environment and
-//! lost its parent before anybody looked cannot be told from a stranger once its guard was killed. Outside of Linux only
+//! A guard that is killed takes its tree along, and what still holds the pipe of its output. One limit is known: what has
+//! left the group, shed its environment, lost its parent and let go of the output before anybody looked cannot be told
+//! from a stranger once its guard was killed; then a stop says so. Outside of Linux only
 //! groups are seen.
 
 mod end;
@@ -26,6 +27,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use table::{Identity, SEES_PROCESSES, Target};
@@ -89,6 +91,8 @@ struct Inner {
     hidden: Mutex<BTreeSet<String>>,
     /// Every tree of which something lives. A tree is started under this lock, so none runs that is not in here.
     live: Mutex<Vec<Arc<Live>>>,
+    /// Trees whose guard was killed, until that is told.
+    unguarded: Mutex<Vec<Arc<Live>>>,
     scope: Scope,
 }
 
@@ -96,6 +100,14 @@ struct Inner {
 struct Live {
     session: SessionId,
     marker: String,
+    /// What it is, for people.
+    label: String,
+    /// The pipe of its output, where the system names it.
+    pipe: Option<String>,
+    /// Whether its guard was killed by somebody else: what writes into its pipe is looked for then.
+    unguarded: AtomicBool,
+    /// Whether the guard is ended by force.
+    struck: AtomicBool,
     /// The guard; its pid is also the number of its group.
     id: Identity,
     /// The guard's watcher, once the guard has told of it.
@@ -151,6 +163,9 @@ const CHUNK: usize = 64 * 1024;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
 
+/// How many trees whose guard was killed are remembered until that is told.
+const UNGUARDED: usize = 64;
+
 /// How long a dismissed guard may take to go.
 const DISMISSAL: Duration = Duration::from_secs(2);
 
@@ -163,6 +178,7 @@ impl Processes {
             ledger,
             hidden: Mutex::default(),
             live: Mutex::default(),
+            unguarded: Mutex::default(),
             scope: Scope::new(),
         };
         Self { inner: Arc::new(inner) }
@@ -224,6 +240,18 @@ impl Processes {
         end::end(self.target(sessions), || self.trees(sessions), grace).await
     }
 
+    /// What a stop of these sessions cannot confirm because somebody killed a guard: a line for each tree, told once.
+    pub fn unguarded(&self, sessions: &[SessionId]) -> Vec<String> {
+        let mut unguarded = lock(&self.inner.unguarded);
+        let told: Vec<String> = unguarded
+            .iter()
+            .filter(|live| sessions.contains(&live.session))
+            .map(|live| format!("The guard of {} was killed, so processes that had left it may live on.", live.label))
+            .collect();
+        unguarded.retain(|live| !sessions.contains(&live.session));
+        told
+    }
+
     /// The sessions on whose behalf something lives.
     pub fn sessions(&self) -> Vec<SessionId> {
         let sessions: BTreeSet<SessionId> = lock(&self.inner.live).iter().map(|live| live.session.clone()).collect();
@@ -241,6 +269,7 @@ impl Processes {
             target.prefixes.insert(self.inner.prefix(&live.session));
             target.groups.push(live.id.pid);
             target.seen.extend(lock(&live.seen).iter());
+            target.pipes.extend(live.evidence());
             target.guards = target.guards.zip(live.guards()).map(|(guards, more)| &guards | &more);
         }
         target
@@ -306,6 +335,11 @@ impl Live {
         self.watcher.get().map(|watcher| BTreeSet::from([self.id, *watcher]))
     }
 
+    /// What tells who belongs to it when the guard is gone.
+    fn evidence(&self) -> Option<String> {
+        self.pipe.clone().filter(|_| self.unguarded.load(Ordering::Acquire))
+    }
+
     fn target(&self) -> Target {
         Target {
             markers: BTreeSet::from([self.marker.clone()]),
@@ -313,6 +347,7 @@ impl Live {
             groups: vec![self.id.pid],
             seen: lock(&self.seen).clone(),
             guards: self.guards(),
+            pipes: self.evidence().into_iter().collect(),
             ..Target::default()
         }
     }
@@ -363,6 +398,10 @@ impl Inner {
         let live = Arc::new(Live {
             session: plan.session.clone(),
             marker: marker.to_owned(),
+            label: plan.label.clone(),
+            pipe: started.pipe.clone(),
+            unguarded: AtomicBool::new(false),
+            struck: AtomicBool::new(false),
             id,
             watcher: OnceLock::new(),
             seen: Mutex::new(BTreeMap::from([(id, SEES_PROCESSES)])),
@@ -425,6 +464,13 @@ async fn attend(inner: Arc<Inner>, live: Arc<Live>, mut child: guard::Child, lin
         Some(code) => told(code),
         None => {
             let exit = child.wait().await.map_or(Exit { code: None, signal: None }, observed);
+            if exit.signal.is_some() && !live.struck.load(Ordering::Acquire) {
+                live.unguarded.store(true, Ordering::Release);
+                let mut unguarded = lock(&inner.unguarded);
+                unguarded.push(live.clone());
+                let over = unguarded.len().saturating_sub(UNGUARDED);
+                unguarded.drain(..over);
+            }
             // Nobody takes in any more what loses its parent: it is ended while it still can be told.
             end::end(live.target(), Vec::new, Duration::ZERO).await;
             exit

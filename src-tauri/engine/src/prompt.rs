@@ -54,14 +54,7 @@ pub const LOOKS_ONLY: &str = "This session may only look (read-only): it writes 
 
 /// The instructions of a session with the tools `given`. `delegates` is whether one of them gives work to a child,
 /// `persona` comes first when there is one.
-pub fn system(
-    cwd: &str,
-    depth: u32,
-    mode: Mode,
-    given: &Given,
-    delegates: bool,
-    persona: Option<&str>,
-) -> String {
+pub fn system(cwd: &str, depth: u32, mode: Mode, given: &Given, delegates: bool, persona: Option<&str>) -> String {
     let mut parts: Vec<String> = Vec::new();
     parts.extend(persona.map(str::to_owned));
     let tasks = given.background() && (delegates || given.has("bash"));

@@ -536,3 +536,27 @@ fn a_process_is_gone_when_its_pid_belongs_to_another() {
     assert!(old.gone);
     assert!(Path::new("/proc/self").exists());
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn what_left_a_killed_guard_is_found_by_the_pipe_that_it_holds_and_the_rest_is_said_to_be_unconfirmed() {
+    let nap = nap(9);
+    for killer in ["the command", "a stranger"] {
+        let (processes, _) = processes("orphaned");
+        let last = if killer == "the command" { "sleep 1; kill -9 $PPID" } else { "sleep 600; true" };
+        let command = format!("(setsid env -i sleep {nap} & exit); echo ready; {last}");
+        let mut tree = processes.start(plan("s", "1", &command)).await.unwrap();
+        said(&mut tree, "ready").await;
+        until("it sleeps", || !running(&format!("sleep {nap}")).is_empty()).await;
+        if killer == "a stranger" {
+            let pid = rustix::process::Pid::from_raw(i32::try_from(tree.pid()).unwrap()).unwrap();
+            rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        }
+        tokio::time::timeout(Duration::from_secs(20), tree.gone()).await.unwrap();
+        assert_eq!(running(&format!("sleep {nap}")), Vec::<u32>::new(), "{killer}");
+        let told = processes.unguarded(&["s".into()]);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].starts_with("The guard of ") && told[0].ends_with("may live on."), "{told:?}");
+        assert_eq!(processes.unguarded(&["s".into()]), Vec::<String>::new(), "it is told once");
+    }
+}

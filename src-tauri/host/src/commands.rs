@@ -1,7 +1,7 @@
 //! The wire: one table of commands, served to the window, to scripts, to the terminal and to tests.
 
-mod handlers;
-mod types;
+pub(crate) mod handlers;
+pub(crate) mod types;
 
 use crate::host::Host;
 use crate::push::{Push, Quit};

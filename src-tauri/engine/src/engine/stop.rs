@@ -49,12 +49,15 @@ impl Engine {
         let mut met = plan.processes(inner).await;
         // What finished work has left is ended too.
         if plan.receipt.ended.is_empty() && (plan.only_turn || met.is_empty()) {
+            if whole(&plan) {
+                plan.receipt.unconfirmed = inner.processes.unguarded(&plan.sessions);
+            }
             return Ok(plan.receipt);
         }
         let mut receipt = std::mem::take(&mut plan.receipt);
         let keepers = plan.keepers.clone();
         let only_turn = plan.only_turn;
-        let whole_branch = !only_turn && plan.command.is_none();
+        let whole_branch = whole(&plan);
         let mut sessions = BTreeSet::new();
         let deadline = tokio::time::Instant::now() + inner.config.limits.stop_grace() * 2 + STOP_MARGIN;
         for round in 0..ROUNDS {
@@ -75,6 +78,7 @@ impl Engine {
             let sessions: Vec<SessionId> = sessions.into_iter().collect();
             let ended = inner.processes.end_all(&sessions, inner.config.limits.stop_grace()).await;
             add(&mut met, ended.processes.into_iter().filter(|process| !process.gone));
+            receipt.unconfirmed.extend(inner.processes.unguarded(&sessions));
         }
         receipt.processes = inner.processes.look(met);
         if only_turn {
@@ -269,6 +273,11 @@ impl Plan {
             self.receipt.ended.push(item("task", task.id.as_str(), &task.label));
         }
     }
+}
+
+/// Whether it ends all that runs on behalf of its sessions.
+fn whole(plan: &Plan) -> bool {
+    !plan.only_turn && plan.command.is_none()
 }
 
 /// The children that are being started by these sessions and are not in the tree yet.

@@ -8,6 +8,7 @@ use crate::scope::Scope;
 use futures::future::join_all;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -48,6 +49,9 @@ pub(super) async fn end(mut target: Target, trees: impl Fn() -> Vec<Arc<Live>>, 
     });
     if tokio::time::timeout(DISMISSAL, join_all(dismissed)).await.is_err() {
         tracing::warn!("a guard did not leave when it was dismissed and is ended by force");
+    }
+    for tree in &trees {
+        tree.struck.store(true, Ordering::Release);
     }
     (target, _) = strike_down(target, true).await;
     let (target, left) = Scope::blocking(move || {

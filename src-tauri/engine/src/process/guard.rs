@@ -28,6 +28,8 @@ pub(super) struct Started {
     pub line: Line,
     /// The output of everything in the tree.
     pub output: Output,
+    /// The pipe that the output comes through, as `/proc/<pid>/fd` names it; none where the system names none.
+    pub pipe: Option<String>,
 }
 
 pub(super) type Child = Box<dyn process_wrap::tokio::ChildWrapper>;
@@ -86,11 +88,13 @@ read -r _ <&3
 #[cfg(unix)]
 pub(super) fn start(plan: &Plan, marker: &str, hidden: &BTreeSet<String>) -> io::Result<Started> {
     use process_wrap::tokio::{CommandWrap, ProcessSession};
-    use std::os::fd::OwnedFd;
+    use std::os::fd::{AsRawFd, OwnedFd};
     use std::os::unix::net::UnixStream;
     use std::process::Stdio;
 
     let (reader, writer) = io::pipe()?;
+    let pipe = std::fs::read_link(format!("/proc/self/fd/{}", reader.as_raw_fd())).ok();
+    let pipe = pipe.and_then(|pipe| pipe.into_os_string().into_string().ok());
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_nonblocking(true)?;
     let errors = writer.try_clone()?;
@@ -110,7 +114,7 @@ pub(super) fn start(plan: &Plan, marker: &str, hidden: &BTreeSet<String>) -> io:
     drop(command);
     let pid = child.id().ok_or_else(|| io::Error::other("the process ended before it had a pid"))?;
     let output = Output::from_owned_fd(OwnedFd::from(reader))?;
-    Ok(Started { child, pid, line: Line::from_std(ours)?, output })
+    Ok(Started { child, pid, line: Line::from_std(ours)?, output, pipe })
 }
 
 /// Makes the process a parent to every orphan below it. The kernel keeps that when a program takes the process over, but

@@ -74,6 +74,8 @@ pub(super) struct Target {
     /// The guards and their watchers of all these groups. Without it a process is taken for what its environment says it
     /// is, which a command can write as well.
     pub guards: Option<BTreeSet<Identity>>,
+    /// Pipes into which nothing else writes.
+    pub pipes: BTreeSet<String>,
 }
 
 impl Target {
@@ -85,6 +87,12 @@ impl Target {
     /// is a guard.
     pub fn look(&mut self) -> Vec<(Identity, bool)> {
         let rows = snapshot(&self.groups, self.since);
+        if !self.pipes.is_empty() {
+            let writers =
+                rows.iter().filter(|row| !self.seen.contains_key(&row.id) && writes_into(row.id.pid, &self.pipes));
+            let writers: Vec<Identity> = writers.map(|row| row.id).collect();
+            self.seen.extend(writers.into_iter().map(|id| (id, false)));
+        }
         // Trees that began when the target was made already: their leaders are children of this process, which no
         // command can be.
         let own = std::process::id();
@@ -268,6 +276,30 @@ fn row(pid: u32, since: u64) -> Option<Row> {
         marker: variable(MARKER).map(|value| String::from_utf8_lossy(value).into_owned()),
         guard: (!environment.is_empty()).then(|| variable(GUARD).is_some()),
     })
+}
+
+/// Whether a process holds an end of one of these pipes that it can write into. What it only reads from is no sign: a
+/// process that is just being made still has what its parent reads.
+#[cfg(target_os = "linux")]
+fn writes_into(pid: u32, pipes: &BTreeSet<String>) -> bool {
+    // Other users' processes cannot be read, and are not ours.
+    let Ok(open) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    open.flatten().any(|entry| {
+        let named = std::fs::read_link(entry.path()).is_ok_and(|to| to.to_str().is_some_and(|to| pipes.contains(to)));
+        let number = entry.file_name();
+        let told = || std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{}", number.to_string_lossy()));
+        // The last octal digit holds how it was opened: 0 is for reading only.
+        named
+            && told().is_ok_and(|told| {
+                let flags = told.lines().find_map(|line| line.strip_prefix("flags:"));
+                flags.is_some_and(|flags| matches!(flags.trim_end().as_bytes().last(), Some(b'1' | b'2')))
+            })
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn writes_into(_pid: u32, _pipes: &BTreeSet<String>) -> bool {
+    false
 }
 
 /// The environment that a process was started with. It is not there for a moment while a program takes the place of

@@ -70,7 +70,10 @@ fn end_of(end: background::BackgroundEnd) -> End {
         Some(exit) => match (exit.code, exit.signal) {
             (Some(0), _) => (TaskStatus::Completed, "exit 0".to_owned()),
             (Some(code), _) => (TaskStatus::Failed, format!("exit {code}")),
-            (None, Some(signal)) => (TaskStatus::Failed, format!("ended by signal {signal}")),
+            (None, Some(signal)) => (
+                TaskStatus::Failed,
+                format!("its guard was ended by signal {signal}, so processes that had left it may live on"),
+            ),
             (None, None) => (TaskStatus::Failed, "ended without an exit status".to_owned()),
         },
         None => (TaskStatus::Failed, "ended without an exit status".to_owned()),
