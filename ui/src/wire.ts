@@ -3,7 +3,7 @@
 export type SessionId = string;
 export type TaskId = string;
 export type CallId = string;
-export type Code = "bad_request" | "unknown_session" | "unknown_task" | "not_yours" | "not_delivered" | "conflict" | "not_resumable" | "busy" | "held_elsewhere" | "refused" | "limit" | "model" | "store" | "gone" | "too_large" | "shutting_down" | "internal";
+export type Code = "bad_request" | "unknown_session" | "unknown_task" | "not_yours" | "not_delivered" | "stale" | "conflict" | "not_resumable" | "busy" | "held_elsewhere" | "refused" | "limit" | "model" | "store" | "gone" | "too_large" | "shutting_down" | "internal";
 export type Mode = "read-only" | "ask" | "accept-edits" | "full";
 export type Party = "person" | "parent" | "owner" | "limit" | "runtime";
 export type Stop = "complete" | "max_tokens" | "refusal" | "cut_off";
@@ -680,8 +680,8 @@ bytes: number,
  */
 lines: number, 
 /**
- * Facts from the tool: `exit`, `task`, `child`, `added`, `removed`, `hits`, ...; an object, or null. A string in it
- * has at most 8 KiB.
+ * Facts from the tool: `exit`, `task`, `child`, `added`, `removed`, `hits`, `cut_off`, ...; an object, or null. A
+ * string in it has at most 8 KiB.
  */
 detail: Record<string, unknown> | null, 
 /**
@@ -689,6 +689,10 @@ detail: Record<string, unknown> | null,
  */
 ms: number, };
 export type LiveView = { 
+/**
+ * When it last changed. Whoever begins to follow is told all of it at once, so that this may be long ago.
+ */
+at: number, 
 /**
  * The step.
  */
@@ -1159,7 +1163,7 @@ ended: Array<ReceiptItem>,
  */
 kept: Array<ReceiptItem>, 
 /**
- * Every process that was seen, and whether it was seen gone.
+ * Every process that was seen, and whether it was seen gone (or, in a preview, that lives and would end).
  */
 processes: Array<ReceiptProcess>, 
 /**
