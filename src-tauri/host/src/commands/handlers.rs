@@ -20,6 +20,8 @@ const MAX_WAIT: Duration = Duration::from_secs(600);
 /// How long `shutdown` may take when it is not told, and at most.
 pub const SHUTDOWN: Duration = Duration::from_secs(10);
 const MAX_SHUTDOWN: Duration = Duration::from_secs(60);
+/// How long a window that is being opened is waited for.
+const OPENING: Duration = Duration::from_secs(20);
 /// How much of an output is read at once, in bytes.
 const OUTPUT: usize = 64 * 1024;
 const MAX_OUTPUT: usize = 1024 * 1024;
@@ -206,7 +208,7 @@ pub async fn rename(host: &Host, args: RenameArgs) -> Answer<Nothing> {
 }
 
 pub async fn raise(host: &Host, args: RaiseArgs) -> Answer<Nothing> {
-    match host.window.get() {
+    match host.window_within(OPENING).await {
         Some(window) => {
             window.raise(args.session);
             Ok(Nothing {})
