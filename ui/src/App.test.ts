@@ -122,6 +122,17 @@ describe("the first page", () => {
     expect(calls("prompt")).toEqual([{ session: "new", text: "Build it\nwell", key: expect.any(String) }]);
   });
 
+  it("has the focus in its box whenever it is asked for, wherever the focus was", async () => {
+    await show();
+    const job = await screen.findByRole("textbox", { name: "The job" });
+    const folder = screen.getByRole("button", { name: /^Folder/ });
+    folder.focus();
+    await userEvent.keyboard("{Control>}n{/Control}");
+    expect(document.activeElement).toBe(job);
+    await userEvent.click(folder);
+    await waitFor(() => expect(document.activeElement).toBe(job));
+  });
+
   it("keeps the words when it fails, and tries again under the same key", async () => {
     await show();
     host.call.mockImplementation(async (cmd: string, args: Record<string, unknown>) => {

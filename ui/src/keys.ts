@@ -20,7 +20,7 @@ export type Binding = { keys: string; does: string; run?: (reach: Reach) => void
 /** Keys that work anywhere, with Cmd for Ctrl on macOS. */
 export const ANYWHERE: readonly Binding[] = [
   { keys: "Ctrl K", does: "jump to a session or command", run: ({ app }) => (app.overlay = { is: "jump", query: "" }) },
-  { keys: "Ctrl N", does: "new session", run: ({ app }) => (app.view = "new") },
+  { keys: "Ctrl N", does: "new session", run: ({ app }) => app.begin() },
   { keys: "Ctrl ,", does: "settings", run: ({ app }) => (app.view = "settings") },
   { keys: "Ctrl B", does: "tree", run: ({ toggleTree }) => toggleTree() },
   { keys: "Ctrl I", does: "inspector", run: ({ toggleInspector }) => toggleInspector() },

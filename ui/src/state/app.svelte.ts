@@ -77,6 +77,15 @@ export class AppState {
     }
   }
 
+  /** How often the page for a new session was asked for: each time its box takes the focus. */
+  asked = $state(0);
+
+  /** Goes to the page where a session begins. */
+  begin(): void {
+    this.view = "new";
+    this.asked += 1;
+  }
+
   get view(): View {
     return this.#view;
   }

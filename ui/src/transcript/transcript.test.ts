@@ -54,7 +54,7 @@ describe("what happened is said", () => {
     [
       "a message that a stopped turn did not read",
       row(1, { kind: "message", text: "x", receipt: { is: "deferred", reason: "the turn was stopped" } }),
-      "Not read yet: the turn was stopped. It goes with your next message",
+      "Not read yet: the turn was stopped. It is read with the next turn",
     ],
     [
       "a message that was dropped",
