@@ -219,7 +219,7 @@ impl Default for Limits {
             money_usd: 0.0,
             wall_clock_s: 0,
             step_limit: 200,
-            same_calls: 8,
+            same_calls: 20,
             failed_steps: 20,
             idle_s: 300,
             stop_grace_ms: 2000,

@@ -166,7 +166,7 @@ async fn a_child_is_not_woken_when_nothing_is_left_to_spend() {
 
 #[tokio::test]
 async fn a_turn_that_goes_in_a_circle_is_warned_and_then_ended() {
-    let lab = Lab::new().await;
+    let lab = limited(|config| config.limits.same_calls = 8).await;
     lab.script("root", vec![vec![look(1)]; 20]);
     let root = lab.prompted("go").await;
     lab.rest(&root).await;
@@ -194,7 +194,7 @@ async fn a_turn_in_which_every_call_fails_is_warned_and_then_ended() {
 
 #[tokio::test]
 async fn a_message_gives_a_turn_something_new_to_go_by() {
-    let lab = Lab::new().await;
+    let lab = limited(|config| config.limits.same_calls = 8).await;
     let step = |n: usize| if n == 6 { vec![gate("steer"), look(1)] } else { vec![look(1)] };
     lab.script("root", (0..12).map(step).chain([vec![say("done")]]).collect());
     let root = lab.prompted("go").await;

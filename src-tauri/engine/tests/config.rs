@@ -107,7 +107,7 @@ desktop = "roots"
             money_usd: 5.0,
             wall_clock_s: 6,
             step_limit: 7,
-            same_calls: 8,
+            same_calls: 20,
             failed_steps: 20,
             idle_s: 8,
             stop_grace_ms: 9,
