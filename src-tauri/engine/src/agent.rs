@@ -64,6 +64,11 @@ struct Offer {
     tool: Arc<dyn Tool>,
 }
 
+/// The names of these tools.
+fn given(tools: &[Arc<Offer>]) -> Given {
+    Given::new(tools.iter().map(|offer| offer.name.clone()))
+}
+
 /// The handle of a live agent.
 pub struct Agent {
     /// Its exact identity.

@@ -1,7 +1,6 @@
 //! The driver: owns one live session's state, takes its mail, and carries out what the turn machine says.
 
-use super::step::given;
-use super::{Activation, Agent, Done, Drive, Letter, Mail, Place, Role, Shared};
+use super::{Activation, Agent, Done, Drive, Letter, Mail, Place, Role, Shared, given};
 use crate::budget::{Spent, Working};
 use crate::config::Limits;
 use crate::error::{Code, Error, Result};

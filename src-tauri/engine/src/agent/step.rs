@@ -1,13 +1,13 @@
 //! One step: ask the model, run the calls that it asks for, and stay open for mail and a stop all the while.
 
-use super::Offer;
 use super::driver::Driver;
+use super::{Offer, given};
 use crate::error::Result;
 use crate::event::{Block, Event};
 use crate::id::CallId;
 use crate::live::Live;
 use crate::llm::{Delta, Model, Request, Sink, ToolSpec, read_args};
-use crate::prompt::{self, Given};
+use crate::prompt;
 use crate::tool::{Call, Kind, Outcome};
 use crate::turn::{CallRequest, Effect, Input, Turn};
 use futures::FutureExt;
@@ -250,11 +250,6 @@ fn size_of(blocks: &[Block]) -> usize {
         Block::ToolCall { name, args, .. } => name.len() + args.len(),
     };
     blocks.iter().map(size).sum()
-}
-
-/// The names of these tools.
-pub(super) fn given(tools: &[Arc<Offer>]) -> Given {
-    Given::new(tools.iter().map(|offer| offer.name.clone()))
 }
 
 struct Prepared {

@@ -68,6 +68,7 @@ mod look;
 mod orders;
 mod result;
 mod script;
+mod titles;
 mod tour;
 
 /// How long a word takes at pace 1, and how long prose of any length takes at most.

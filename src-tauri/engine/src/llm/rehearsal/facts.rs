@@ -1,7 +1,7 @@
 //! The facts that matter in what a look found, in a sentence or two.
 
-use super::look::{CHANGES, EVERYTHING, IN_ALL, IN_ORDER, KINDS, NO_REPOSITORY, NOTES_LEFT, sized};
 use super::result::{Found, More};
+use super::titles::{CHANGES, EVERYTHING, IN_ALL, IN_ORDER, KINDS, NO_REPOSITORY, NOTES_LEFT, sized};
 
 /// What the line of facts in an answer begins with, so that the owner can put them first.
 pub const BEGIN: &str = "In short: ";

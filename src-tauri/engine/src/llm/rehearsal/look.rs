@@ -2,6 +2,9 @@
 
 use super::history::{Done, done, said};
 use super::result::{self, Found, More};
+use super::titles::{
+    CHANGES, EVERYTHING, IN_ALL, IN_ORDER, KINDS, NO_REPOSITORY, NOTES_LEFT, file_name, is_text, sized,
+};
 use super::{Act, facts, orders};
 use crate::event::Block;
 use crate::llm::{Message, Request, ToolSpec};
@@ -23,16 +26,6 @@ pub const REPORT: &str = "I am the rehearsal. All that follows stands in the res
 /// Stands in an answer once where commands may not be run or none can be.
 pub const NO_COMMANDS: &str =
     "No commands are run here, so what needs them is left out: sizes, counts and what git knows.";
-/// What a command says where there is nothing that git keeps.
-pub const NO_REPOSITORY: &str = "Not a git repository.";
-/// The step that counts files by kind, the one that counts them all, the one that orders them, the one that searches
-/// for notes, and the one that asks git for changes.
-pub const KINDS: &str = "Files by kind";
-pub const IN_ALL: &str = "Files in all";
-pub const IN_ORDER: &str = "The largest, in bytes";
-pub const EVERYTHING: &str = "All files and folders";
-pub const NOTES_LEFT: &str = "TODO, FIXME and XXX";
-pub const CHANGES: &str = "Not committed";
 /// How many lines of a result are quoted, and how many bytes of a line.
 const LINES: usize = 6;
 const LINE: usize = 160;
@@ -417,29 +410,10 @@ impl Toolbox<'_> {
     }
 }
 
-/// The path behind a size.
-pub fn sized(line: &str) -> Option<&str> {
-    let (size, path) = line.trim_start().split_once(' ')?;
-    size.bytes().all(|byte| byte.is_ascii_digit()).then(|| path.strip_prefix("./").unwrap_or(path))
-}
-
-fn file_name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
-}
-
 /// Whether a name is that of a text that introduces the rest.
 fn is_readme(path: &str) -> bool {
     let name = file_name(path).to_lowercase();
     name.starts_with("readme") && (is_text(&name) || !name.contains('.')) && !path.ends_with('/')
-}
-
-/// Whether a name is one that texts have.
-pub fn is_text(path: &str) -> bool {
-    const TEXTS: [&str; 26] = [
-        "md", "rst", "adoc", "txt", "rs", "toml", "json", "yaml", "yml", "js", "ts", "svelte", "py", "go", "java", "c",
-        "h", "cpp", "rb", "sh", "html", "css", "sql", "xml", "csv", "lock",
-    ];
-    file_name(path).rsplit_once('.').is_some_and(|(_, kind)| TEXTS.contains(&kind))
 }
 
 /// A path as a shell takes it.

@@ -1,7 +1,7 @@
 //! What a message to a child asks for, as far as a rehearsal understands.
 
 use super::history::words;
-use super::look::is_text;
+use super::titles::is_text;
 use std::path::Path;
 
 /// What a message can be, for people.
