@@ -178,7 +178,8 @@ impl Laws {
                 if let Some((task, was_foreign)) = self.asked.remove(&(id.clone(), call.clone())) {
                     let foreign = self.tasks.get(&task).is_some_and(|task| task.owner != *id);
                     law(!(foreign && *ok), "a session sees only its own tasks");
-                    let cut_off = text.starts_with("Interrupted: ");
+                    // A call that a crash or a stop left without effect has met no fence.
+                    let cut_off = text.starts_with("Interrupted: ") || text.starts_with("Not run: ");
                     law(
                         !was_foreign || cut_off || text.contains("belongs to another session"),
                         "the fence says what it is",
