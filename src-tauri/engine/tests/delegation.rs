@@ -178,15 +178,7 @@ async fn a_person_stops_a_turn_and_what_it_started_lives_on() {
     assert_eq!(kinds(&receipt.ended), [("turn".to_owned(), "go".to_owned())]);
     assert_eq!(kinds(&receipt.kept), [("child".to_owned(), "one".to_owned())]);
     assert_eq!(lab.child("one").await.state, SessionState::Running);
-    let ends: Vec<TurnEnd> = lab
-        .events(&root)
-        .await
-        .into_iter()
-        .filter_map(|recorded| match recorded.event {
-            Event::TurnEnded { end, .. } => Some(end),
-            _ => None,
-        })
-        .collect();
+    let ends = lab.turn_ends(&root).await;
     assert_eq!(ends, [TurnEnd::Stopped]);
     lab.open_gate("child");
     lab.rest(&root).await;
@@ -511,15 +503,7 @@ async fn a_store_that_takes_nothing_is_told_and_the_turn_ends_as_soon_as_it_does
     assert_eq!(stopped.unconfirmed, Vec::<String>::new(), "a stop does not need the store");
     store.execute_batch("DROP TRIGGER full").unwrap();
     lab.rest(&root).await;
-    let ends: Vec<TurnEnd> = lab
-        .events(&root)
-        .await
-        .into_iter()
-        .filter_map(|recorded| match recorded.event {
-            Event::TurnEnded { end, .. } => Some(end),
-            _ => None,
-        })
-        .collect();
+    let ends = lab.turn_ends(&root).await;
     assert_eq!(ends, [TurnEnd::Stopped]);
     assert_eq!(lab.engine.usage(&root).await.unwrap().0.output, 5, "what the reply cost is kept, as is the reply");
     lab.engine.prompt(&root, "and now?".into(), &key()).await.unwrap();

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use coppice_engine::config::Config;
 use coppice_engine::engine::{Engine, Opening};
 use coppice_engine::env::{Clock, Env};
-use coppice_engine::event::{Block, Event, Mode, Recorded, Stop, TreeLimits, Usage};
+use coppice_engine::event::{Block, Event, Mode, Recorded, Stop, TreeLimits, TurnEnd, Usage};
 use coppice_engine::id::{CallId, SessionId, TaskId};
 use coppice_engine::llm::{Delta, Failure, FailureKind, Message, Model, Reply, Request, Sink};
 use coppice_engine::log::Log;
@@ -297,6 +297,15 @@ impl Lab {
 
     pub async fn events(&self, session: &SessionId) -> Vec<Recorded> {
         self.engine.events(session, 0, 100_000).await.unwrap()
+    }
+
+    /// How the turns of a session ended, oldest first.
+    pub async fn turn_ends(&self, session: &SessionId) -> Vec<TurnEnd> {
+        let end = |recorded: Recorded| match recorded.event {
+            Event::TurnEnded { end, .. } => Some(end),
+            _ => None,
+        };
+        self.events(session).await.into_iter().filter_map(end).collect()
     }
 
     /// Waits until the log of a session holds an event.

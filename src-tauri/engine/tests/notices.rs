@@ -394,15 +394,7 @@ async fn the_limit_of_a_wait_that_is_over_ends_nothing_that_comes_after_it() {
     let answers = results(&lab.requests(&root).pop().unwrap());
     assert!(answers[1].0 && answers[1].1.contains("[subagent-1: running]"), "{answers:?}");
     assert!(answers[5].0 && answers[5].1.starts_with("past both\n[exit 0"), "{answers:?}");
-    let ends: Vec<TurnEnd> = lab
-        .events(&root)
-        .await
-        .into_iter()
-        .filter_map(|recorded| match recorded.event {
-            Event::TurnEnded { end, .. } => Some(end),
-            _ => None,
-        })
-        .collect();
+    let ends = lab.turn_ends(&root).await;
     assert!(ends.iter().all(|end| *end == TurnEnd::Completed), "{ends:?}");
     assert_eq!(lab.engine.wait_task(&task("subagent-1"), PATIENCE).await.unwrap().status, TaskStatus::Completed);
 }
