@@ -81,6 +81,8 @@ pub struct Agent {
     steerable: AtomicBool,
     /// Whether it is in a turn, or between one and the next that follows by itself.
     busy: AtomicBool,
+    /// Whether it waits for the store to take what it writes.
+    storing: AtomicBool,
     /// Whether a new notice starts a turn by itself.
     would_wake: AtomicBool,
     /// Notices that were owed before this event of its log do not wake it: its turn was stopped or failed after them.
@@ -345,6 +347,7 @@ impl Agents {
             stop: Mutex::default(),
             steerable: AtomicBool::new(false),
             busy: AtomicBool::new(false),
+            storing: AtomicBool::new(false),
             would_wake: AtomicBool::new(self.0.config.notices.wake),
             parked: AtomicI64::new(0),
             held: AtomicBool::new(false),
@@ -527,6 +530,11 @@ impl Agent {
     /// Whether it is in a turn, or between one and the next that follows by itself.
     pub fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Acquire)
+    }
+
+    /// Whether it waits for the store to take what it writes, and does nothing else of its turn.
+    pub fn is_storing(&self) -> bool {
+        self.storing.load(Ordering::Acquire)
     }
 
     /// Whether a running turn takes messages.

@@ -175,6 +175,11 @@ impl Engine {
         .await
     }
 
+    /// Why nothing can be kept now, in words for people; none while all is well.
+    pub fn trouble(&self) -> Option<String> {
+        self.0.log.trouble().borrow().clone()
+    }
+
     /// The folder that holds the store.
     pub fn data(&self) -> &Path {
         &self.0.data
@@ -434,19 +439,37 @@ impl Engine {
             return Err(Error::new(Code::ShuttingDown, "Coppice is closing already."));
         }
         self.0.agents.close();
-        let mut receipt = match self.preview(&Target::Everything).await {
-            Ok(receipt) => receipt,
+        let plan = self.plan(&Target::Everything).await;
+        let mut receipt = match &plan {
+            Ok(plan) => plan.receipt.clone(),
             Err(error) => {
                 tracing::error!(%error, "what runs cannot be named; it is stopped all the same");
                 Receipt { what: "everything".to_owned(), ..Receipt::default() }
             }
         };
+        let unsaved = async {
+            match &plan {
+                Ok(plan) => self.unsaved(plan, Cause::Quit).await,
+                Err(_) => std::future::pending().await,
+            }
+        };
         // Also what finished commands have left, of sessions that are not live any more.
         let mut met = self.0.processes.living(&self.0.processes.sessions());
-        match tokio::time::timeout(deadline, self.0.end_all()).await {
-            Ok(ended) => stop::add(&mut met, ended.processes.into_iter().filter(|process| !process.gone)),
-            Err(_) => receipt.unconfirmed.push(format!("Not everything stopped within {} s.", deadline.as_secs())),
-        }
+        let ended = tokio::select! {
+            biased;
+            ended = self.0.end_all() => ended,
+            // The next start finds the ends that are not on record, and says that they were interrupted.
+            why = unsaved => {
+                receipt.unconfirmed.push(stop::unsaved("what ran", &why));
+                let sessions = self.0.processes.sessions();
+                self.0.processes.end_all(&sessions, self.0.config.limits.stop_grace()).await
+            }
+            () = tokio::time::sleep(deadline) => {
+                receipt.unconfirmed.push(format!("Not everything stopped within {} s.", deadline.as_secs()));
+                Ended::default()
+            }
+        };
+        stop::add(&mut met, ended.processes.into_iter().filter(|process| !process.gone));
         let overran = self.0.scope.close(Duration::from_secs(2)).await;
         if overran > 0 {
             tracing::error!(overran, "work of the engine overran its end");

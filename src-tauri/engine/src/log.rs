@@ -24,8 +24,10 @@ use read::Readers;
 use rusqlite::{Connection, OptionalExtension};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
+use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use writer::{Order, Writer, Writing};
@@ -48,7 +50,12 @@ struct Shared {
     /// Fires when the store is not at its path any more.
     lost: CancellationToken,
     loss: Arc<OnceLock<Loss>>,
+    /// Set by a close: writes do not wait for a lock any longer.
+    closing: Arc<AtomicBool>,
 }
+
+/// How long somebody who need not wait for a write goes on to, while the store takes none.
+const TROUBLED: Duration = Duration::from_millis(300);
 
 /// Events for one session, to be appended together.
 #[derive(Clone, Debug)]
@@ -140,6 +147,7 @@ impl Log {
         let taken = alone.then(|| writer::take_lease(&sql)).transpose();
         let lease = taken.map_err(|error| Fault::Sql(error).told(&path))?;
         let (trouble, lost, loss) = (watch::Sender::new(None), CancellationToken::new(), Arc::default());
+        let closing = Arc::new(AtomicBool::new(false));
         let writer = Writer {
             sql,
             path: path.clone(),
@@ -152,13 +160,15 @@ impl Log {
             lost: lost.clone(),
             loss: Arc::clone(&loss),
             lease,
+            closing: closing.clone(),
         };
         thread::Builder::new()
             .name("coppice-log".to_owned())
             .spawn(move || writer.serve())
             .map_err(|error| Error::new(Code::Store, "The store's writer could not be started.").because(error))?;
         let readers = Arc::new(Readers::new(path.clone(), gate, held));
-        Ok(Self { shared: Arc::new(Shared { id, path, found, orders, seq, readers, trouble, lost, loss }) })
+        let shared = Shared { id, path, found, orders, seq, readers, trouble, lost, loss, closing };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// What people must know of how the store was found; none when all was well.
@@ -248,6 +258,22 @@ impl Log {
     /// without a new `seq`. It ends with the store.
     pub fn watch(&self) -> watch::Receiver<i64> {
         self.shared.seq.clone()
+    }
+
+    /// Waits for a write for as long as the store takes writes. None when it takes none for now: the write is on its
+    /// way then, and is done or refused without anybody who waits.
+    pub async fn unless_troubled<T>(&self, write: impl Future<Output = Result<T>>) -> Option<Result<T>> {
+        let mut trouble = self.trouble();
+        let troubled = async {
+            // The sender lives in this very log, so the wait cannot fail.
+            drop(trouble.wait_for(Option::is_some).await);
+            tokio::time::sleep(TROUBLED).await;
+        };
+        tokio::select! {
+            biased;
+            written = write => Some(written),
+            () = troubled => None,
+        }
     }
 
     /// Why nothing can be written now, in words for people; none while all is well.
@@ -399,10 +425,12 @@ impl Log {
         .await
     }
 
-    /// Writes everything that waits, closes the writer, and folds the write-ahead log back. Later writes are refused.
+    /// Writes everything that waits, closes the writer, and folds the write-ahead log back. Later writes are refused,
+    /// and so is what waits for another program to let go of the store.
     pub async fn close(&self) -> Result<()> {
         let (told, closed) = oneshot::channel();
         self.shared.readers.release();
+        self.shared.closing.store(true, Ordering::Release);
         // When the writer is gone already, the store is closed.
         if self.shared.orders.send(Order::Close(told)).is_ok() {
             closed.await.unwrap_or_default();

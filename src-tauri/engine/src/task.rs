@@ -15,10 +15,11 @@ use crate::scope::Scope;
 use crate::text::cut;
 use crate::view::TaskView;
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join_all};
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -75,6 +76,10 @@ struct Live {
     /// The first cause that was given; it decides what the end is called.
     cause: Mutex<Option<Cause>>,
     output: Arc<OnceLock<OutputLog>>,
+    /// Whether it activates a child.
+    child: bool,
+    /// Set when its work is over, on record or not.
+    over: AtomicBool,
     settled: watch::Sender<bool>,
 }
 
@@ -270,6 +275,8 @@ impl Tasks {
             cancel,
             cause: Mutex::default(),
             output: job.output.clone(),
+            child: spec.child.is_some(),
+            over: AtomicBool::new(false),
             settled: watch::channel(false).0,
         });
         let closing = {
@@ -318,7 +325,16 @@ impl Tasks {
                 self.stop_live(&live.id, Cause::TimeLimit, None).await;
             }
             live.cancel.cancelled().await;
-            tokio::time::sleep(bound).await;
+            let mut trouble = self.0.log.trouble();
+            loop {
+                tokio::time::sleep(bound).await;
+                if trouble.borrow_and_update().is_none() {
+                    return;
+                }
+                // A child is over when its end is on record, which the store does not take now. The sender lives in the
+                // log, so the wait cannot fail.
+                drop(trouble.wait_for(Option::is_none).await);
+            }
         };
         let (end, unfinished) = tokio::select! {
             end = &mut done => (end.unwrap_or_else(|_| End::failed("Coppice met a defect while it ran")), false),
@@ -337,6 +353,7 @@ impl Tasks {
         if let Some(output) = output.get() {
             output.finish();
         }
+        live.over.store(!unfinished, Ordering::Release);
         let cause = *lock(&live.cause);
         let event = self.verdict(&live, end, cause);
         self.record(&live, event).await;
@@ -437,7 +454,7 @@ impl Tasks {
         let written = self.0.log.write(vec![Entry::new(&live.owner.session, vec![stopping])]);
         live.cancel.cancel();
         // A conflict means that its own end was faster.
-        if let Err(error) = written.await
+        if let Some(Err(error)) = self.0.log.unless_troubled(written).await
             && error.code() != Code::Conflict
         {
             tracing::error!(task = %id, %error, "a stop could not be recorded; the task is ended all the same");
@@ -526,6 +543,22 @@ impl Tasks {
         Ok(())
     }
 
+    /// Tells every live task that these sessions own to end.
+    pub async fn stop_all(&self, owners: &[SessionId], cause: Cause) {
+        let owned = |live: &&Arc<Live>| owners.contains(&live.owner.session);
+        let ids: Vec<TaskId> = self.state().live.values().filter(owned).map(|live| live.id.clone()).collect();
+        join_all(ids.iter().map(|id| self.stop_live(id, cause, None))).await;
+    }
+
+    /// Whether the work of every live task that these sessions own, or of one task, is over, on record or not. A task
+    /// that activates a child is not looked at among several: the child is.
+    pub fn work_is_over(&self, owners: &[SessionId], one: Option<&TaskId>) -> bool {
+        self.state().live.values().all(|live| match one {
+            Some(one) => live.id != *one || live.over.load(Ordering::Acquire),
+            None => live.child || !owners.contains(&live.owner.session) || live.over.load(Ordering::Acquire),
+        })
+    }
+
     /// Why a live task was told to end; none while it was not.
     pub fn cause(&self, id: &TaskId) -> Option<Cause> {
         let live = self.state().live.get(id).cloned()?;
@@ -561,9 +594,7 @@ impl Tasks {
                 let starting = places as usize > live.len();
                 (live, starting, cause)
             };
-            for live in &live {
-                self.stop_live(&live.id, cause, None).await;
-            }
+            join_all(live.iter().map(|live| self.stop_live(&live.id, cause, None))).await;
             for live in &live {
                 let mut settled = live.settled.subscribe();
                 // The settlement has a deadline of its own, and the sender lives as long as this wait.

@@ -31,4 +31,5 @@ mod rows;
 mod search;
 mod store;
 mod taken;
+mod troubled;
 mod upkeep;

@@ -492,7 +492,7 @@ impl Driver {
 
     /// The same as [`Driver::record`], once.
     pub(super) async fn record_now(&mut self, events: Vec<Event>) -> Result<Option<i64>> {
-        let recorded = self.shared.log.append(&self.place.session, events).await?;
+        let recorded = self.store(Entry::new(&self.place.session, events)).await?;
         self.fold(&recorded);
         let answer = recorded.iter().find(|recorded| matches!(recorded.event, Event::Answered { .. }));
         if answer.is_some() {
@@ -503,13 +503,20 @@ impl Driver {
 
     async fn commit(&mut self, entry: Entry) -> Result<Committed> {
         let known = self.transcript.last_n();
-        let recorded = self.shared.log.write(vec![entry]).await?;
+        let recorded = self.store(entry).await?;
         let n = recorded.first().map_or(0, |first| first.n);
         if n <= known {
             return Ok(Committed::Before(n));
         }
         self.fold(&recorded);
         Ok(Committed::Fresh(n))
+    }
+
+    async fn store(&self, entry: Entry) -> Result<Vec<Recorded>> {
+        self.agent.storing.store(true, Ordering::Release);
+        let recorded = self.shared.log.write(vec![entry]).await;
+        self.agent.storing.store(false, Ordering::Release);
+        recorded
     }
 
     fn fold(&mut self, recorded: &[Recorded]) {

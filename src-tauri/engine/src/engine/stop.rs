@@ -5,22 +5,31 @@ use crate::agent::Agent;
 use crate::error::{Code, Error, Result};
 use crate::event::{Event, Party, Receipt, ReceiptItem, ReceiptProcess};
 use crate::id::{SessionId, TaskId};
+use crate::log::Entry;
 use crate::scope::Scope;
-use crate::task::{Caller, DID_NOT_STOP};
+use crate::task::{Caller, Cause, DID_NOT_STOP};
 use crate::view::{SessionView, TaskView};
+use futures::future::join_all;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
 
 /// How long a stop waits for what it asked to end, on top of the polite and the forced stop of each part.
 const STOP_MARGIN: Duration = Duration::from_secs(30);
+
+/// How long the end of what was stopped may wait for a store that takes no writes, before that is told instead.
+const SAVING: Duration = Duration::from_millis(700);
+
+/// How often it is looked whether what was stopped is over.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// How often a stop looks again for what was started while it ran.
 const ROUNDS: usize = 3;
 
 /// What a stop will end.
-struct Plan {
-    receipt: Receipt,
+pub(super) struct Plan {
+    pub(super) receipt: Receipt,
     /// The sessions whose logs keep the receipt.
     keepers: Vec<SessionId>,
     turns: Vec<Arc<Agent>>,
@@ -31,6 +40,8 @@ struct Plan {
     command: Option<(SessionId, TaskId)>,
     /// Whether only the turn of a root ends, and what it started lives on.
     only_turn: bool,
+    /// Every session with its parent.
+    parents: Vec<(SessionId, SessionId)>,
 }
 
 impl Engine {
@@ -89,12 +100,7 @@ impl Engine {
             receipt.unconfirmed.push(format!("Process {} still lives.", process.pid));
         }
         receipt.ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
-        for keeper in &keepers {
-            if let Err(error) = inner.log.append(keeper, vec![Event::Stopped { receipt: receipt.clone() }]).await {
-                // What was stopped is stopped; the receipt is answered all the same.
-                tracing::error!(session = %keeper, %error, "a receipt cannot be kept");
-            }
-        }
+        join_all(keepers.into_iter().map(|keeper| self.keep(keeper, receipt.clone()))).await;
         Ok(receipt)
     }
 
@@ -109,28 +115,125 @@ impl Engine {
         }
         let stopped = |agent: &Arc<Agent>| Some((agent.owner.session.clone(), agent.stop_turn(Party::Person)?));
         let turns: Vec<_> = plan.turns.iter().filter_map(stopped).collect();
-        for task in &plan.tasks {
-            if let Err(error) = inner.tasks.kill(&Caller::Person, task, Party::Person, reason.clone()).await {
-                receipt.unconfirmed.push(format!("{task}: {}", error.message()));
-            }
+        let kills = plan.tasks.iter().map(|task| async move {
+            let killed = inner.tasks.kill(&Caller::Person, task, Party::Person, reason.clone()).await;
+            killed.err().map(|error| format!("{task}: {}", error.message()))
+        });
+        receipt.unconfirmed.extend(join_all(kills).await.into_iter().flatten());
+        let ends = plan.tasks.iter().map(|task| self.task_over(plan, task, deadline));
+        receipt.unconfirmed.extend(join_all(ends).await.into_iter().flatten());
+        let ends = turns.iter().map(|(session, over)| self.turn_over(plan, session, over, deadline));
+        receipt.unconfirmed.extend(join_all(ends).await.into_iter().flatten());
+    }
+
+    /// Waits for the end of a task. Answers what of it is not confirmed.
+    async fn task_over(&self, plan: &Plan, task: &TaskId, deadline: tokio::time::Instant) -> Option<String> {
+        let tasks = &self.0.tasks;
+        let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+        let ended = tokio::select! {
+            biased;
+            ended = tasks.wait(&Caller::Person, task, left) => ended,
+            why = self.unsaved(plan, Cause::Asked(Party::Person)) => match tasks.get(&Caller::Person, task).await {
+                Ok(ended) if !ended.status.is_terminal() => return Some(unsaved(&ended.label, &why)),
+                ended => ended,
+            },
+        };
+        match ended {
+            Ok(task) if task.status.is_terminal() && task.detail.as_deref() != Some(DID_NOT_STOP) => None,
+            Ok(task) => Some(format!("{} did not stop in time.", task.label)),
+            Err(error) => Some(format!("{task}: {}", error.message())),
         }
-        for task in &plan.tasks {
-            let left = deadline.saturating_duration_since(tokio::time::Instant::now());
-            match inner.tasks.wait(&Caller::Person, task, left).await {
-                Ok(task) if task.status.is_terminal() && task.detail.as_deref() != Some(DID_NOT_STOP) => {}
-                Ok(task) => receipt.unconfirmed.push(format!("{} did not stop in time.", task.label)),
-                Err(error) => receipt.unconfirmed.push(format!("{task}: {}", error.message())),
-            }
-        }
-        for (session, over) in turns {
-            if tokio::time::timeout_at(deadline, over.cancelled()).await.is_err() {
-                receipt.unconfirmed.push(format!("The turn of {session} did not end."));
+    }
+
+    /// The same for a turn.
+    async fn turn_over(
+        &self,
+        plan: &Plan,
+        session: &SessionId,
+        over: &CancellationToken,
+        deadline: tokio::time::Instant,
+    ) -> Option<String> {
+        tokio::select! {
+            biased;
+            () = over.cancelled() => None,
+            why = self.unsaved(plan, Cause::Asked(Party::Person)) => Some(unsaved(&plan.receipt.label, &why)),
+            () = tokio::time::sleep_until(deadline) => {
+                Some(format!("The turn of {session} did not end."))
             }
         }
     }
 
-    async fn plan(&self, target: &Target) -> Result<Plan> {
+    /// Waits until everything of the plan is over and only the store keeps that from being on record. Answers why it
+    /// takes nothing. It never ends while the store takes writes.
+    pub(super) async fn unsaved(&self, plan: &Plan, cause: Cause) -> String {
+        let mut told = false;
+        loop {
+            if !self.is_over(plan) {
+                // What stands deeper is ended when the turn above it is on record, which takes too long now.
+                if !(told || plan.only_turn) && self.trouble().is_some() {
+                    self.0.tasks.stop_all(&plan.sessions, cause).await;
+                    told = true;
+                }
+                tokio::time::sleep(LOOK).await;
+                continue;
+            }
+            tokio::time::sleep(SAVING).await;
+            if let Some(why) = self.trouble().filter(|_| self.is_over(plan)) {
+                return why;
+            }
+        }
+    }
+
+    /// Whether nothing of the plan works any more, on record or not: each turn is over or only writes, or waits for a
+    /// child of which that is true; and the commands are gone.
+    fn is_over(&self, plan: &Plan) -> bool {
+        let inner = &self.0;
+        let turning = |session: &SessionId| inner.agents.get(session).filter(|agent| agent.in_turn());
+        let waits =
+            |parent: &SessionId| plan.parents.iter().any(|(child, of)| of == parent && turning(child).is_some());
+        let works = |session: &SessionId| turning(session).is_some_and(|it| !it.is_storing() && !waits(session));
+        if let Some((_, task)) = &plan.command {
+            return inner.tasks.work_is_over(&[], Some(task));
+        }
+        !plan.sessions.iter().any(works) && (plan.only_turn || inner.tasks.work_is_over(&plan.sessions, None))
+    }
+
+    /// Keeps the receipt in the log of a session: now, or as soon as the store takes it. What was stopped is stopped, and
+    /// the receipt is answered all the same.
+    async fn keep(&self, keeper: SessionId, receipt: Receipt) {
+        let log = self.0.log.clone();
+        let closed = self.0.scope.token().clone();
+        let kept = self.0.scope.spawn(async move {
+            let mut pause = Duration::from_millis(100);
+            loop {
+                let event = Event::Stopped { receipt: receipt.clone() };
+                match log.write(vec![Entry::new(&keeper, vec![event])]).await {
+                    Ok(_) => return,
+                    Err(error) if error.code() == Code::Store && !closed.is_cancelled() => {}
+                    Err(error) => {
+                        tracing::error!(session = %keeper, %error, "a receipt cannot be kept");
+                        return;
+                    }
+                }
+                tokio::select! {
+                    () = closed.cancelled() => {}
+                    () = tokio::time::sleep(pause) => pause = (pause * 2).min(Duration::from_secs(5)),
+                }
+            }
+        });
+        // While the store takes nothing it is kept later.
+        self.0.log.unless_troubled(async { Ok(kept.await.is_ok()) }).await;
+    }
+
+    pub(super) async fn plan(&self, target: &Target) -> Result<Plan> {
         let (sessions, tasks) = self.tree(None).await?;
+        let mut plan = self.plan_of(target, &sessions, &tasks).await?;
+        let with_parent = |session: SessionView| Some((session.id, session.parent?));
+        plan.parents = sessions.into_iter().filter_map(with_parent).collect();
+        Ok(plan)
+    }
+
+    async fn plan_of(&self, target: &Target, sessions: &[SessionView], tasks: &[TaskView]) -> Result<Plan> {
         let live: Vec<&TaskView> = tasks.iter().filter(|task| !task.status.is_terminal()).collect();
         let find = |id: &SessionId| {
             let unknown = || Error::new(Code::UnknownSession, format!("No session {id} is in the store."));
@@ -141,7 +244,7 @@ impl Engine {
                 let session = find(id)?;
                 // A child's turn is all of its activation: what it started ends with it, and is said to.
                 if live.iter().any(|task| task.child.as_ref() == Some(id)) {
-                    let mut plan = self.plan_branch(&sessions, &live, session);
+                    let mut plan = self.plan_branch(sessions, &live, session);
                     plan.receipt.what = "turn".to_owned();
                     plan.receipt.kept.clear();
                     return Ok(plan);
@@ -149,14 +252,14 @@ impl Engine {
                 let mut plan = Plan::new("turn", &session.title, vec![id.clone()]);
                 plan.only_turn = true;
                 plan.end_turn(&self.0, session, "turn");
-                plan.receipt.kept = items(&sessions, &live, &below(&sessions, id));
+                plan.receipt.kept = items(sessions, &live, &below(sessions, id));
                 plan.receipt.kept.retain(|item| item.id != id.as_str());
                 Ok(plan)
             }
-            Target::Branch(id) => Ok(self.plan_branch(&sessions, &live, find(id)?)),
+            Target::Branch(id) => Ok(self.plan_branch(sessions, &live, find(id)?)),
             Target::Task(id) => {
                 let task = self.0.log.task(id).await?;
-                let branch = task.child.as_ref().map(|child| below(&sessions, child)).unwrap_or_default();
+                let branch = task.child.as_ref().map(|child| below(sessions, child)).unwrap_or_default();
                 let mut plan = Plan::new("task", &task.label, Vec::new());
                 plan.keepers = vec![task.owner.clone()];
                 if task.status.is_terminal() {
@@ -166,7 +269,7 @@ impl Engine {
                 plan.sessions.extend(branch.iter().cloned());
                 plan.tasks.push(task.id.clone());
                 match task.child.as_ref().and_then(|child| find(child).ok()) {
-                    Some(session) => plan.end_branch(&self.0, &sessions, &live, session, &branch),
+                    Some(session) => plan.end_branch(&self.0, sessions, &live, session, &branch),
                     // A command, or a child that is about to begin.
                     None => {
                         plan.command = Some((task.owner.clone(), task.id.clone()));
@@ -180,9 +283,9 @@ impl Engine {
                 plan.keepers.clear();
                 let with_processes = self.0.processes.sessions();
                 for root in sessions.iter().filter(|session| session.depth == 0) {
-                    let branch = below(&sessions, &root.id);
+                    let branch = below(sessions, &root.id);
                     let ended = plan.receipt.ended.len();
-                    plan.end_branch(&self.0, &sessions, &live, root, &branch);
+                    plan.end_branch(&self.0, sessions, &live, root, &branch);
                     let has_processes = with_processes.iter().any(|session| branch.contains(session));
                     if plan.receipt.ended.len() > ended || has_processes {
                         plan.keepers.push(root.id.clone());
@@ -219,6 +322,7 @@ impl Plan {
             sessions,
             command: None,
             only_turn: false,
+            parents: Vec::new(),
         }
     }
 
@@ -290,6 +394,15 @@ fn about_to_begin<'a>(
         let child = task.child.as_ref().filter(|child| sessions.iter().all(|session| session.id != **child))?;
         Some(item("child", child.as_str(), &task.label))
     })
+}
+
+/// What is said of an end that is not on record.
+pub(super) fn unsaved(label: &str, why: &str) -> String {
+    let why = why.split([';', '\n']).next().unwrap_or_default().split(". ").next().unwrap_or_default();
+    let why = why.trim_end_matches('.');
+    let mut letters = why.chars();
+    let first = letters.next().map(|letter| letter.to_lowercase().to_string()).unwrap_or_default();
+    format!("The end of {label} could not be saved yet: {first}{}.", letters.as_str())
 }
 
 /// Adds processes to those that were met, each once.

@@ -79,6 +79,9 @@ fn sql(path: &Path, error: rusqlite::Error) -> Error {
     Error::new(Code::Store, message).because(error)
 }
 
+/// What is said while writes wait for another program that holds the store.
+pub(super) const LOCKED: &str = "Another program keeps the store locked; what you do is kept as soon as it lets go.";
+
 /// The store was lost while it was open. Nothing can be kept from here on.
 pub(super) fn lost(path: &Path, loss: Loss) -> Error {
     let folder = path.parent().unwrap_or(path).display();

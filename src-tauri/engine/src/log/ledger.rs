@@ -9,7 +9,8 @@ use rusqlite::params;
 #[async_trait]
 impl Ledger for Log {
     async fn note(&self, entry: LedgerEntry) -> Result<()> {
-        self.submit(move |writing| {
+        // A store that takes nothing for now must not keep a process from being ended: the note is on its way.
+        let noted = self.submit(move |writing| {
             writing
                 .sql
                 .prepare_cached(
@@ -17,17 +18,17 @@ impl Ledger for Log {
                 )?
                 .execute(params![entry.marker, entry.label, entry.pid, entry.started.cast_signed(), entry.boot])?;
             Ok(())
-        })
-        .await
+        });
+        self.unless_troubled(noted).await.unwrap_or(Ok(()))
     }
 
     async fn strike(&self, marker: &str) -> Result<()> {
         let marker = marker.to_owned();
-        self.submit(move |writing| {
+        let struck = self.submit(move |writing| {
             writing.sql.prepare_cached("DELETE FROM process WHERE marker = ?1")?.execute([&marker])?;
             Ok(())
-        })
-        .await
+        });
+        self.unless_troubled(struck).await.unwrap_or(Ok(()))
     }
 
     async fn open_entries(&self) -> Result<Vec<LedgerEntry>> {

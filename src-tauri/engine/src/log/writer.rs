@@ -1,7 +1,7 @@
 //! The one thread that writes. It takes everything that waits, puts each job in a savepoint of its own inside one
 //! transaction, commits once, bumps the watch, and answers each job.
 
-use super::fault::{Fault, Loss, lost};
+use super::fault::{Fault, LOCKED, Loss, lost};
 use super::held::Held;
 use super::open::{BUSY, WAL_KEPT, wal};
 use crate::env::Env;
@@ -10,6 +10,7 @@ use rusqlite::{Connection, ErrorCode};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -114,6 +115,7 @@ pub(super) struct Writer {
     pub(super) loss: Arc<OnceLock<Loss>>,
     /// The lease that this process has on the store: once another has a later one, nothing is written any more.
     pub(super) lease: Option<i64>,
+    pub(super) closing: Arc<AtomicBool>,
 }
 
 /// The `seq` given last, also when its event was deleted since.
@@ -257,11 +259,14 @@ impl Writer {
         let mut tried = self.sql.execute_batch("BEGIN IMMEDIATE");
         if tried.as_ref().is_err_and(locked) {
             tracing::warn!(path = %self.path.display(), "another process holds the store; writes wait for it");
+            self.trouble.send_replace(Some(LOCKED.to_owned()));
         }
-        while tried.as_ref().is_err_and(locked) && since.elapsed() < PATIENCE {
+        let goes_on = || since.elapsed() < PATIENCE && !self.closing.load(Ordering::Acquire);
+        while tried.as_ref().is_err_and(locked) && goes_on() {
             tried = self.sql.execute_batch("BEGIN IMMEDIATE");
         }
         tried?;
+        self.trouble.send_if_modified(|trouble| trouble.take_if(|told| told == LOCKED).is_some());
         // Inside the transaction, so that nobody takes the lease between this look and the commit.
         self.look_at_lease();
         if self.lost.is_cancelled() {

@@ -183,7 +183,8 @@ pub async fn about(host: &Host, _: Nothing) -> Answer<About> {
         data: host.engine.data().display().to_string(),
         config: host.config.display().to_string(),
         cwd: host.cwd.display().to_string(),
-        status: host.status.line(),
+        // As the frames tell it: what keeps the store comes first.
+        status: host.engine.trouble().or_else(|| host.status.line()),
     })
 }
 
