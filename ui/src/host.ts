@@ -19,6 +19,11 @@ export function mintKey(): string {
   return crypto.randomUUID();
 }
 
+/** Whether a code says that the state had changed, and nothing is wrong. Such a refusal stands under its key. */
+export function isRace(code: HostError["code"]): boolean {
+  return code === "not_delivered" || code === "conflict" || code === "busy";
+}
+
 /** Runs a command of the wire. Rejects with a `HostError`. */
 export async function call<C extends keyof Commands>(cmd: C, args: Commands[C]["args"]): Promise<Commands[C]["ok"]> {
   return await ask<Commands[C]["ok"]>("call", { cmd, args });

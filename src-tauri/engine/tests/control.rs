@@ -492,3 +492,20 @@ async fn a_stop_waits_for_the_turn_that_it_stops_and_not_for_one_that_a_prompt_b
     }
     lab.engine.shutdown(PATIENCE).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_message_that_was_refused_by_a_race_stays_refused_under_its_key_and_goes_out_under_another() {
+    let lab = Lab::new().await;
+    lab.script("root", vec![vec![delegate("one", "work")], vec![say("started")]]);
+    let root = lab.prompted("go").await;
+    lab.rest(&root).await;
+    let child = lab.child("one").await.id;
+    let once = key();
+    let refused = lab.engine.send(&child, "more".into(), Some(Route::Steered), &once).await.unwrap_err();
+    let again = lab.engine.send(&child, "more".into(), None, &once).await.unwrap_err();
+    assert_eq!((refused.code(), again.code()), (Code::NotDelivered, Code::NotDelivered));
+    assert_eq!(refused.message(), again.message());
+    let sent = lab.engine.send(&child, "more".into(), None, &key()).await.unwrap();
+    assert_eq!(sent.route, Route::Started);
+    lab.rest(&root).await;
+}

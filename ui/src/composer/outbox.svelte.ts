@@ -1,4 +1,4 @@
-import { call, HostError, mintKey } from "../host";
+import { call, HostError, isRace, mintKey } from "../host";
 import type { AppState } from "../state/app.svelte";
 import { recall, remember } from "../state/memory";
 import type { Row, SessionView } from "../wire";
@@ -90,7 +90,7 @@ export class Outbox {
       else this.#drop(sending.key);
       this.#giveBack(session.id, text);
       const reason = error instanceof Error ? error.message : String(error);
-      return { code, reason, race: code === "not_delivered" || code === "conflict" || code === "busy" };
+      return { code, reason, race: isRace(code) };
     }
   }
 

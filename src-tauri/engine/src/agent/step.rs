@@ -61,9 +61,10 @@ impl Driver {
                 () = tokio::time::sleep_until(due) => {
                     let partial = live.partial();
                     if !partial.is_empty() && partial != kept {
-                        let kept_now = self.shared.log.checkpoint(&self.place.session, turn.step(), partial.clone()).await;
+                        let log = &self.shared.log;
+                        let kept_now = log.checkpoint(&self.place.session, turn.step(), partial.clone());
                         // The reply itself is worth more than its checkpoint: it goes on.
-                        if let Err(error) = kept_now {
+                        if let Some(Err(error)) = log.unless_troubled(kept_now).await {
                             tracing::warn!(session = %self.place.session, %error, "partial text cannot be kept");
                         }
                         kept = partial;
