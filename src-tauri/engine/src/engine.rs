@@ -175,6 +175,11 @@ impl Engine {
         .await
     }
 
+    /// `gone` when the store was seen not to be at its path any more: what ran is ended then.
+    pub fn check_held(&self) -> Result<()> {
+        self.0.log.check_held()
+    }
+
     /// Why nothing can be kept now, in words for people; none while all is well.
     pub fn trouble(&self) -> Option<String> {
         self.0.log.trouble().borrow().clone()

@@ -184,35 +184,3 @@ pub async fn asked_to_end() {
         std::future::pending::<()>().await;
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::commands::handlers;
-    use crate::commands::types::RaiseArgs;
-    use coppice_engine::config::Config;
-    use std::sync::atomic::{AtomicU32, Ordering};
-
-    struct Counting(Arc<AtomicU32>);
-
-    impl Window for Counting {
-        fn raise(&self, _: Option<SessionId>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    #[tokio::test]
-    async fn a_start_that_comes_while_the_window_opens_raises_it_when_it_is_there() {
-        let dir = tempfile::tempdir().unwrap();
-        let engine = Engine::open(dir.path(), Config::default()).await.unwrap();
-        let host = Host::new(engine, dir.path().join("config.toml"), dir.path().to_owned());
-        let raise = || handlers::raise(&host, RaiseArgs { session: None });
-        assert_eq!(raise().await.err().map(|failed| failed.code), Some(Code::Conflict), "it opens no window");
-        host.opens_window();
-        let raised = Arc::new(AtomicU32::new(0));
-        let opened = async { host.has_window(Box::new(Counting(raised.clone()))) };
-        let (first, ()) = tokio::join!(raise(), opened);
-        assert_eq!((first.is_ok(), raised.load(Ordering::Relaxed)), (true, 1));
-        host.leave().await.unwrap();
-    }
-}

@@ -21,6 +21,8 @@ pub const SOCKET: &str = "coppice.sock";
 const PATIENCE: Duration = Duration::from_secs(4);
 /// How long one that takes none is waited for: it is about to end, or to begin.
 const ENDING: Duration = DEADLINE.saturating_add(Duration::from_secs(2));
+/// How often it is looked whether the socket is still there.
+const LOOK: Duration = Duration::from_secs(2);
 /// How long to wait before the lock and the socket are tried again.
 const RETRY: Duration = Duration::from_millis(50);
 
@@ -142,24 +144,46 @@ mod unix {
         Ok((short, Some(folder)))
     }
 
-    /// Answers on the data folder's socket. Only for the process that holds the folder.
-    pub fn listen(host: &Host) -> io::Result<()> {
-        let path = host.engine.data().join(SOCKET);
+    fn bind(data: &Path) -> io::Result<UnixListener> {
+        let path = data.join(SOCKET);
         match std::fs::remove_file(&path) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        let (address, folder) = address(host.engine.data())?;
+        let (address, folder) = address(data)?;
         let listener = UnixListener::bind(&address)?;
         drop(folder);
         std::fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+        Ok(listener)
+    }
+
+    /// The socket anew, when somebody deleted its file and the folder is still ours.
+    fn again(host: &Host) -> io::Result<Option<UnixListener>> {
+        let data = host.engine.data();
+        let missing =
+            std::fs::symlink_metadata(data.join(SOCKET)).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        if missing && data.is_dir() && host.engine.check_held().is_ok() { bind(data).map(Some) } else { Ok(None) }
+    }
+
+    /// Answers on the data folder's socket. Only for the process that holds the folder.
+    pub fn listen(host: &Host) -> io::Result<()> {
+        let mut listener = bind(host.engine.data())?;
         let serving = host.clone();
         host.scope.spawn(async move {
+            let mut look = tokio::time::interval(LOOK);
             loop {
                 let accepted = tokio::select! {
                     () = serving.leaving.cancelled() => return,
                     accepted = listener.accept() => accepted,
+                    _ = look.tick() => {
+                        match again(&serving) {
+                            Ok(Some(fresh)) => listener = fresh,
+                            Ok(None) => {}
+                            Err(error) => tracing::warn!(%error, "the socket is gone and cannot be made again"),
+                        }
+                        continue;
+                    }
                 };
                 match accepted {
                     Ok((stream, _)) => {
@@ -269,6 +293,22 @@ mod tests {
         let folders = folders(dir.path());
         assert!(folders.other(held(), Instant::now() + ENDING, PATIENCE).await.unwrap().is_none());
         assert_eq!(folders.other(held(), Instant::now(), PATIENCE).await.err().unwrap().message, "held");
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_was_deleted_is_made_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = Engine::open(dir.path(), Config::default()).await.unwrap();
+        let host = Host::new(engine, dir.path().join("config.toml"), dir.path().to_owned());
+        listen(&host).unwrap();
+        std::fs::remove_file(dir.path().join(SOCKET)).unwrap();
+        let back = async {
+            while connect(dir.path()).await.is_err() {
+                tokio::time::sleep(RETRY).await;
+            }
+        };
+        tokio::time::timeout(LOOK * 5, back).await.unwrap();
+        host.leave().await.unwrap();
     }
 
     #[tokio::test]

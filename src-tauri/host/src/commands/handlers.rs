@@ -78,11 +78,14 @@ pub async fn stop(host: &Host, args: StopArgs) -> Answer<Receipt> {
 }
 
 pub async fn tree(host: &Host, args: TreeArgs) -> Answer<Tree> {
+    // What is read of a store that was taken away would show as running what is ended.
+    host.engine.check_held()?;
     let (sessions, tasks) = host.engine.tree(args.root.as_ref()).await?;
     Ok(Tree { sessions, tasks })
 }
 
 pub async fn tasks(host: &Host, args: TasksArgs) -> Answer<Tasks> {
+    host.engine.check_held()?;
     Ok(Tasks { tasks: host.engine.tasks(args.owner.as_ref()).await? })
 }
 
@@ -234,6 +237,12 @@ pub async fn shutdown(host: &Host, args: ShutdownArgs) -> Answer<Receipt> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::Window;
+    use coppice_engine::Engine;
+    use coppice_engine::config::Config;
+    use coppice_engine::id::SessionId;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     fn session(id: &str, parent: Option<&str>, cost: Option<f64>) -> SessionView {
         SessionView { parent: parent.map(Into::into), cost, ..crate::board::tests::session(id) }
@@ -262,5 +271,28 @@ mod tests {
         assert!(key("k").is_ok());
         assert!(key("").is_err());
         assert!(key(&"k".repeat(MAX_KEY + 1)).is_err());
+    }
+
+    struct Counting(Arc<AtomicU32>);
+
+    impl Window for Counting {
+        fn raise(&self, _: Option<SessionId>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_start_that_comes_while_the_window_opens_raises_it_when_it_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = Engine::open(dir.path(), Config::default()).await.unwrap();
+        let host = Host::new(engine, dir.path().join("config.toml"), dir.path().to_owned());
+        let again = || raise(&host, RaiseArgs { session: None });
+        assert_eq!(again().await.err().map(|failed| failed.code), Some(Code::Conflict), "it opens no window");
+        host.opens_window();
+        let raised = Arc::new(AtomicU32::new(0));
+        let opened = async { host.has_window(Box::new(Counting(raised.clone()))) };
+        let (first, ()) = tokio::join!(again(), opened);
+        assert_eq!((first.is_ok(), raised.load(Ordering::Relaxed)), (true, 1));
+        host.leave().await.unwrap();
     }
 }
