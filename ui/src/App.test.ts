@@ -11,7 +11,7 @@ import type { ModelView, Push, Receipt } from "./wire";
 const host = vi.hoisted(() => ({ call: vi.fn(), watch: vi.fn(), quit: vi.fn(), pickFolder: vi.fn() }));
 vi.mock("./host", () => {
   let key = 0;
-  return { ...host, HostError: Error, openLink: vi.fn(), mintKey: () => `key-${++key}` };
+  return { ...host, HostError: Error, isRace: () => false, openLink: vi.fn(), mintKey: () => `key-${++key}` };
 });
 
 let push: (push: Push) => void;
