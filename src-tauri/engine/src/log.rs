@@ -17,6 +17,7 @@ use crate::env::Env;
 use crate::error::{Code, Error, Result};
 use crate::event::{Block, Event, Recorded, TreeLimits};
 use crate::id::{CallId, SessionId, TaskId};
+use crate::scope::Scope;
 use crate::view::{SessionView, TaskView, Tokens};
 use fault::{Fault, Loss};
 use held::Held;
@@ -450,7 +451,7 @@ impl Log {
         let sent = self.shared.orders.send(Order::Do(job));
         async move {
             sent.map_err(|_| closed())?;
-            self.told(told.await.map_err(|_| closed())?)
+            self.told(Scope::answered(told).await.ok_or_else(closed)?)
         }
     }
 

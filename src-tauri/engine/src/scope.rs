@@ -3,9 +3,14 @@
 
 use std::future::Future;
 use std::time::Duration;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+mod disorder;
+
+pub use disorder::Disorder;
 
 /// A place where tasks run. Clones name the same place. Closing it cancels its token and waits for its tasks.
 #[derive(Clone, Debug, Default)]
@@ -44,12 +49,21 @@ impl Scope {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        tokio::spawn(self.tracker.track_future(future))
+        match Disorder::here() {
+            None => tokio::spawn(self.tracker.track_future(future)),
+            Some(disorder) => tokio::spawn(self.tracker.track_future(disorder.run(future))),
+        }
     }
 
     /// Runs blocking work off the async threads and waits for it.
     #[expect(clippy::disallowed_methods, reason = "the one place that spawns")]
     pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+        if let Some(disorder) = Disorder::here() {
+            disorder.late().await;
+            let done = work();
+            disorder.late().await;
+            return done;
+        }
         match tokio::task::spawn_blocking(work).await {
             Ok(value) => value,
             Err(error) => match error.try_into_panic() {
@@ -57,6 +71,14 @@ impl Scope {
                 Err(error) => std::panic::panic_any(error.to_string()),
             },
         }
+    }
+
+    /// Waits for what a thread answers. None when it ended without an answer.
+    pub async fn answered<T>(answer: oneshot::Receiver<T>) -> Option<T> {
+        let Some(disorder) = Disorder::here() else { return answer.await.ok() };
+        let answered = futures::executor::block_on(answer).ok();
+        disorder.late().await;
+        answered
     }
 
     /// Cancels everything here and waits for it. Answers how many tasks overran the deadline.

@@ -25,6 +25,7 @@ mod output;
 mod process;
 mod props;
 mod quit;
+mod races;
 mod refused;
 mod rehearsal;
 mod rows;

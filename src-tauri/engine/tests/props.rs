@@ -8,13 +8,19 @@ use coppice_engine::engine::{Engine, Target};
 use coppice_engine::event::{Event, Stop};
 use coppice_engine::id::{SessionId, TaskId};
 use coppice_engine::llm::FailureKind;
+use coppice_engine::scope::Disorder;
 use futures::future::join_all;
 use proptest::prelude::*;
 use serde_json::json;
 use std::time::Duration;
 
-/// How many stories are told in one run.
+/// How many stories of each kind are told in one run, unless `COPPICE_STORIES` says otherwise.
 const CASES: u32 = 24;
+
+fn cases() -> u32 {
+    coppice_engine::env::var("COPPICE_STORIES").map_or(CASES, |value| value.parse().unwrap())
+}
+
 const LIVE_TASKS: u32 = 3;
 const WAKES: u32 = 2;
 const GATES: u8 = 3;
@@ -316,12 +322,19 @@ async fn live_through(story: &Story) -> Vec<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: CASES, max_shrink_time: 20_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), max_shrink_time: 20_000, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_happens_in_whatever_order_every_law_holds(story in story()) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let broken = runtime.block_on(live_through(&story));
+        prop_assert!(broken.is_empty(), "{:#?}", broken);
+    }
+
+    #[test]
+    fn whatever_comes_between_any_two_steps_every_law_holds(story in story(), seed in any::<u64>()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let broken = runtime.block_on(Disorder::seeded(seed).run(live_through(&story)));
         prop_assert!(broken.is_empty(), "{:#?}", broken);
     }
 }
