@@ -76,8 +76,8 @@ struct Live {
     /// The first cause that was given; it decides what the end is called.
     cause: Mutex<Option<Cause>>,
     output: Arc<OnceLock<OutputLog>>,
-    /// Whether it activates a child.
-    child: bool,
+    /// The child that it activates.
+    child: Option<SessionId>,
     /// Set when its work is over, on record or not.
     over: AtomicBool,
     settled: watch::Sender<bool>,
@@ -275,7 +275,7 @@ impl Tasks {
             cancel,
             cause: Mutex::default(),
             output: job.output.clone(),
-            child: spec.child.is_some(),
+            child: spec.child.clone(),
             over: AtomicBool::new(false),
             settled: watch::channel(false).0,
         });
@@ -555,7 +555,7 @@ impl Tasks {
     pub fn work_is_over(&self, owners: &[SessionId], one: Option<&TaskId>) -> bool {
         self.state().live.values().all(|live| match one {
             Some(one) => live.id != *one || live.over.load(Ordering::Acquire),
-            None => live.child || !owners.contains(&live.owner.session) || live.over.load(Ordering::Acquire),
+            None => live.child.is_some() || !owners.contains(&live.owner.session) || live.over.load(Ordering::Acquire),
         })
     }
 
@@ -563,6 +563,16 @@ impl Tasks {
     pub fn cause(&self, id: &TaskId) -> Option<Cause> {
         let live = self.state().live.get(id).cloned()?;
         *lock(&live.cause)
+    }
+
+    /// Whether this task lives.
+    pub fn is_live(&self, id: &TaskId) -> bool {
+        self.state().live.contains_key(id)
+    }
+
+    /// Whether a task that activates this child lives.
+    pub fn activates(&self, child: &SessionId) -> bool {
+        self.state().live.values().any(|live| live.child.as_ref() == Some(child))
     }
 
     /// Whether a task of this session lives.

@@ -7,7 +7,7 @@ use coppice_engine::config::Config;
 use coppice_engine::engine::Target;
 use coppice_engine::env;
 use coppice_engine::error::{Code, Error};
-use coppice_engine::event::{Event, Receipt, TaskStatus};
+use coppice_engine::event::{Event, Receipt, TaskStatus, TurnEnd};
 use coppice_engine::id::SessionId;
 use coppice_engine::scope::Disorder;
 use coppice_engine::view::Sent;
@@ -175,10 +175,11 @@ fn a_message_of_the_person_and_one_of_the_parent() {
 fn a_kill_and_the_end_of_what_it_kills() {
     in_every_order(async |race| {
         let task = race.lab.child("one").await.task.unwrap();
-        race.both(race.open("end"), race.stop(Target::Task(task.clone()))).await;
+        let (_, receipt) = race.both(race.open("end"), race.stop(Target::Task(task.clone()))).await;
         race.lab.rest(&race.root).await;
         let ended = race.lab.engine.wait_task(&task, Duration::ZERO).await.unwrap();
         assert!([TaskStatus::Killed, TaskStatus::Completed].contains(&ended.status), "{ended:?}");
+        assert_eq!(receipt.ended.len(), usize::from(ended.status == TaskStatus::Killed), "{receipt:?} {ended:?}");
     });
 }
 
@@ -263,6 +264,23 @@ fn a_delegation_and_a_stop_of_who_delegates() {
             let told = first.ended.iter().filter(|item| item.id == session.id.as_str()).count();
             assert_eq!(told, 1, "the receipt names what it ended: {first:?} {session:?}");
         }
+    });
+}
+
+#[test]
+fn two_stops_of_the_same_branch() {
+    in_every_order(async |race| {
+        let stop = || race.stop(Target::Branch(race.root.clone()));
+        let (one, two) = race.both(stop(), stop()).await;
+        let mut ended: Vec<String> = one.ended.iter().chain(&two.ended).map(|item| item.id.clone()).collect();
+        ended.sort();
+        let mut expected = vec![race.child.to_string()];
+        let turns = race.lab.turn_ends(&race.root).await;
+        if turns.last() == Some(&TurnEnd::Stopped) {
+            expected.push(race.root.to_string());
+        }
+        expected.sort();
+        assert_eq!(ended, expected, "each end is in one receipt: {one:?} {two:?}");
     });
 }
 

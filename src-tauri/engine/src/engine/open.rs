@@ -123,6 +123,7 @@ impl Engine {
             pulse,
             leftovers,
             keys: Mutex::default(),
+            ending: Mutex::default(),
             deleted: Mutex::default(),
             told: Mutex::default(),
             closing: AtomicBool::new(false),

@@ -3,12 +3,12 @@
 use super::{Engine, Inner, Target};
 use crate::agent::Agent;
 use crate::error::{Code, Error, Result};
-use crate::event::{Event, Party, Receipt, ReceiptItem, ReceiptProcess};
+use crate::event::{Event, Party, Receipt, ReceiptItem, ReceiptProcess, TaskStatus};
 use crate::id::{SessionId, TaskId};
 use crate::log::Entry;
 use crate::scope::Scope;
-use crate::task::{Caller, Cause, DID_NOT_STOP};
-use crate::view::{SessionView, TaskView};
+use crate::task::{Caller, Cause, DID_NOT_STOP, lock};
+use crate::view::{SessionState, SessionView, TaskView};
 use futures::future::join_all;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -66,6 +66,9 @@ impl Engine {
             return Ok(plan.receipt);
         }
         let mut receipt = std::mem::take(&mut plan.receipt);
+        let mut claims = Claims { inner, own: Vec::new() };
+        let mut seen = receipt.ended.clone();
+        receipt.ended.retain(|item| claims.claim(item));
         let keepers = plan.keepers.clone();
         let only_turn = plan.only_turn;
         let whole_branch = whole(&plan);
@@ -75,16 +78,19 @@ impl Engine {
             if round > 0 {
                 // What a turn started while it was being stopped ends too.
                 plan = self.plan(target).await?;
-                plan.receipt.ended.retain(|item| !receipt.ended.contains(item));
+                plan.receipt.ended.retain(|item| !seen.contains(item));
                 if plan.receipt.ended.is_empty() {
                     break;
                 }
-                receipt.ended.append(&mut plan.receipt.ended);
+                seen.extend(plan.receipt.ended.iter().cloned());
+                receipt.ended.extend(plan.receipt.ended.drain(..).filter(|item| claims.claim(item)));
                 add(&mut met, plan.processes(inner).await);
             }
             sessions.extend(plan.sessions.iter().cloned());
             self.end(&plan, &reason, deadline, &mut receipt).await;
         }
+        self.leave_out_others(&mut receipt.ended).await;
+        drop(claims);
         if whole_branch {
             let sessions: Vec<SessionId> = sessions.into_iter().collect();
             let ended = inner.processes.end_all(&sessions, inner.config.limits.stop_grace()).await;
@@ -102,6 +108,27 @@ impl Engine {
         receipt.ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
         join_all(keepers.into_iter().map(|keeper| self.keep(keeper, receipt.clone()))).await;
         Ok(receipt)
+    }
+
+    /// Leaves out what ended by itself, or was ended by its owner, before the stop met it.
+    async fn leave_out_others(&self, ended: &mut Vec<ReceiptItem>) {
+        // What cannot be read now cannot be told from what was stopped.
+        let Ok((sessions, tasks)) = self.tree(None).await else { return };
+        let by_others = |task: &TaskView| match task.status {
+            TaskStatus::Completed | TaskStatus::Failed => true,
+            TaskStatus::Killed => matches!(task.killed_by, Some(Party::Owner | Party::Limit)),
+            _ => false,
+        };
+        ended.retain(|item| {
+            let task = tasks.iter().find(|task| task.id.as_str() == item.id);
+            let session = sessions.iter().find(|session| session.id.as_str() == item.id);
+            let activation = session.and_then(|session| session.task.as_ref());
+            match (task.or_else(|| tasks.iter().find(|task| Some(&task.id) == activation)), session) {
+                (Some(task), _) => !by_others(task),
+                (None, Some(session)) => !matches!(session.state, SessionState::Completed | SessionState::Failed),
+                (None, None) => true,
+            }
+        });
     }
 
     /// Ends what the plan names and waits for it. What goes wrong is told in the receipt and stops nothing else.
@@ -307,6 +334,41 @@ impl Engine {
         plan.receipt.kept = items(sessions, live, &others);
         plan.receipt.kept.retain(|item| item.kind != "turn");
         plan
+    }
+}
+
+/// What one stop ends while others may be under way: each end is told by the stop that claimed it first. Given up on
+/// drop, when the stop has seen it end.
+struct Claims<'a> {
+    inner: &'a Inner,
+    own: Vec<String>,
+}
+
+impl Claims<'_> {
+    /// Claims an end. What is over already is nobody's any more.
+    fn claim(&mut self, item: &ReceiptItem) -> bool {
+        let mut claimed = lock(&self.inner.ending);
+        let lives = if item.kind == "task" {
+            self.inner.tasks.is_live(&TaskId::from(item.id.as_str()))
+        } else {
+            let session = SessionId::from(item.id.as_str());
+            let turns = |agent: Arc<Agent>| agent.in_turn() || agent.is_busy();
+            self.inner.agents.get(&session).is_some_and(turns) || self.inner.tasks.activates(&session)
+        };
+        let fresh = lives && claimed.insert(item.id.clone());
+        if fresh {
+            self.own.push(item.id.clone());
+        }
+        fresh
+    }
+}
+
+impl Drop for Claims<'_> {
+    fn drop(&mut self) {
+        let mut claimed = lock(&self.inner.ending);
+        for own in &self.own {
+            claimed.remove(own);
+        }
     }
 }
 
