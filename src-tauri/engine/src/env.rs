@@ -1,7 +1,7 @@
 //! What the world gives: the time of day, fresh names and a count. Injected, so that tests can script them.
 
 use crate::id::{AgentId, SessionId};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -85,4 +85,18 @@ pub fn var(name: &str) -> Option<String> {
 /// The path that an environment variable names, in whatever bytes the system keeps it; none when it is empty.
 pub fn path(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// How many bytes are free for this program on the disk that holds `folder`; none where the system does not tell.
+pub fn free(folder: &Path) -> Option<u64> {
+    #[cfg(unix)]
+    {
+        let disk = rustix::fs::statvfs(folder).ok()?;
+        Some(disk.f_bavail.saturating_mul(disk.f_frsize))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = folder;
+        None
+    }
 }

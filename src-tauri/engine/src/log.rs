@@ -10,6 +10,7 @@ mod ledger;
 mod open;
 mod project;
 mod read;
+mod reserve;
 mod writer;
 
 use crate::config::bounds::KEPT_ANSWERS;
@@ -139,7 +140,14 @@ impl Log {
 
     fn open_with(dir: &Path, env: &Env, mut held: Held, alone: bool) -> Result<Self> {
         let path = dir.join(Self::FILE);
-        let open::Opened { sql, id, found } = open::writer(&path, &env.new_session().0)?;
+        let open = || open::writer(&path, &env.new_session().0);
+        let open::Opened { sql, id, found } = match open() {
+            Err(_) if alone && reserve::give_up(&path) => open()?,
+            opened => opened?,
+        };
+        if alone {
+            reserve::take(&path);
+        }
         let last = writer::last_seq(&sql).map_err(|error| Fault::Sql(error).told(&path))?;
         let (orders, received) = mpsc::channel();
         let (published, seq) = watch::channel(last);

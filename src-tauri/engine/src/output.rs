@@ -4,6 +4,8 @@
 //! beginning and stay; of the rest the oldest goes when the bound is reached. What is in memory does not grow with
 //! the output, and no file is open once a log is finished.
 
+use crate::config::bounds::DISK_RESERVE;
+use crate::env;
 use crate::error::{Code, Error, Result};
 use crate::id::TaskId;
 use std::fs::{self, File};
@@ -112,7 +114,7 @@ const SEGMENTS: usize = 8;
 /// The longest character, in bytes.
 const CHAR: usize = 4;
 
-/// Where the size of a log stands whose last bytes could not be kept.
+/// Where the size of a log stands whose last bytes could not be kept, and in the next line, why.
 const SIZE: &str = "size";
 
 impl OutputLog {
@@ -129,18 +131,22 @@ impl OutputLog {
         let unreadable = |error| fault("The output of the command cannot be read", dir, error);
         let mut kept = Vec::new();
         let mut size = 0;
+        let mut why = "the disk did not take it".to_owned();
         for entry in fs::read_dir(dir).map_err(unreadable)? {
             let entry = entry.map_err(unreadable)?;
             let name = entry.file_name();
             if let Some(start) = name.to_str().and_then(|name| name.parse::<u64>().ok()) {
                 kept.push(start..start + entry.metadata().map_err(unreadable)?.len());
             } else if name == SIZE {
-                size = fs::read_to_string(entry.path()).map_err(unreadable)?.trim().parse().unwrap_or(0);
+                let told = fs::read_to_string(entry.path()).map_err(unreadable)?;
+                let mut lines = told.lines();
+                size = lines.next().and_then(|size| size.parse().ok()).unwrap_or(0);
+                why = lines.next().map_or(why, str::to_owned);
             }
         }
         kept.sort_by_key(|range| range.start);
         let end = kept.last().map_or(0, |range| range.end);
-        let lost = (size > end).then(|| "the disk did not take it".to_owned());
+        let lost = (size > end).then_some(why);
         let state = State { kept, open: None, size: size.max(end), done: true, fault: lost };
         Ok(Self::with(dir, 1, state))
     }
@@ -222,8 +228,8 @@ impl OutputLog {
         let mut state = self.state();
         state.done = true;
         state.open = None;
-        if state.fault.is_some()
-            && let Err(error) = fs::write(self.inner.dir.join(SIZE), state.size.to_string())
+        if let Some(why) = &state.fault
+            && let Err(error) = fs::write(self.inner.dir.join(SIZE), format!("{}\n{why}", state.size))
         {
             // Most likely the same full disk. Until the next start the size is known all the same.
             tracing::warn!(%error, "the size of an output log could not be written down");
@@ -239,7 +245,16 @@ impl OutputLog {
         self.inner.dir.join(format!("{start:020}"))
     }
 
+    /// Why not all of it is kept; none when all is, but for what fell out of the middle of a long one.
+    pub fn broken_off(&self) -> Option<String> {
+        self.state().fault.clone()
+    }
+
     fn append(&self, state: &mut State, mut at: u64, mut bytes: &[u8]) -> io::Result<()> {
+        if env::free(&self.inner.dir).is_some_and(|free| free < DISK_RESERVE) {
+            let reserve = DISK_RESERVE / 1024 / 1024;
+            return Err(io::Error::other(format!("less than {reserve} MiB are free on the disk")));
+        }
         while !bytes.is_empty() {
             let full = state.kept.last().is_none_or(|last| last.end - last.start >= self.inner.segment);
             if full {

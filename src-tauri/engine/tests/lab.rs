@@ -180,8 +180,18 @@ impl Lab {
     }
 
     /// In a world with a clock of its own, which only its owner puts forward.
-    pub async fn in_world(mut config: Config, env: Env) -> Self {
-        let dir = TempDir::new().unwrap();
+    pub async fn in_world(config: Config, env: Env) -> Self {
+        Self::placed(TempDir::new().unwrap(), config, env).await
+    }
+
+    /// In a folder of this one.
+    pub async fn on(disk: &Path, config: Config) -> Self {
+        let clock = Arc::new(LabClock::default());
+        let lab = Self::placed(TempDir::new_in(disk).unwrap(), config, Env::with_clock(clock.clone())).await;
+        Self { clock, ..lab }
+    }
+
+    async fn placed(dir: TempDir, mut config: Config, env: Env) -> Self {
         let cwd = dir.path().join("folder");
         std::fs::create_dir(&cwd).unwrap();
         config.default_model = "scripted".to_owned();

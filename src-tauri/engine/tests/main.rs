@@ -15,6 +15,7 @@ mod files;
 mod floods;
 mod folds;
 mod fork;
+mod full;
 mod lab;
 mod laws;
 mod model_facing;

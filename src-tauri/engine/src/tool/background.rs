@@ -12,6 +12,9 @@ use async_trait::async_trait;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+/// What is said of a task whose output breaks off.
+const NOT_ALL: &str = "not all of its output was kept";
+
 /// Starts commands as tasks of the agent that asks.
 pub struct BackgroundCommands {
     tasks: Tasks,
@@ -49,8 +52,14 @@ impl StartBackground for BackgroundCommands {
                 match background::start_background(&processes, plan, &output_dir, MAX_OUTPUT, cancel, grace).await {
                     Ok(begun) => {
                         // The slot is filled here and nowhere else.
-                        drop(slot.set(begun.output));
-                        end_of(begun.done.await)
+                        drop(slot.set(begun.output.clone()));
+                        let end = end_of(begun.done.await);
+                        match begun.output.broken_off().filter(|_| end.detail.as_deref() != Some(DID_NOT_STOP)) {
+                            Some(why) => {
+                                End { detail: end.detail.map(|how| format!("{how}; {NOT_ALL}: {why}")), ..end }
+                            }
+                            None => end,
+                        }
                     }
                     Err(error) => End::failed(error.message()),
                 }
