@@ -16,7 +16,8 @@ use crate::log::Log;
 use crate::subagent::{Message, Parent, Provider, Resume, Run, Start};
 use crate::task::{Cause, End, Job, Spec, Tasks, lock};
 use crate::text::{cut, plain};
-use crate::view::{Sent, SessionView};
+use crate::turn::stopped_by;
+use crate::view::{Sent, SessionState, SessionView};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -162,7 +163,7 @@ impl Control {
             _ => return Err(unknown()),
         };
         self.0.agents.check_barred(child)?;
-        if message.from == Party::Parent && self.stopped_by_person(&record).await? {
+        if message.from == Party::Parent && stopped_by_person(&self.0.log, &record).await? {
             let message = "The person stopped this child, so only the person wakes it. Nothing was sent.";
             return Err(Error::new(Code::Refused, message));
         }
@@ -208,13 +209,6 @@ impl Control {
             }
         };
         self.0.agents.ensure(session).await
-    }
-
-    /// Whether the last that a child did was ended by the person.
-    async fn stopped_by_person(&self, child: &SessionView) -> Result<bool> {
-        let Some(task) = &child.task else { return Ok(false) };
-        let task = self.0.log.task(task).await?;
-        Ok(task.status == TaskStatus::Killed && task.killed_by == Some(Party::Person))
     }
 
     /// The activation of a child that is being put away.
@@ -507,6 +501,18 @@ impl Drop for Claim {
                 active.remove(&self.session);
             }
         }
+    }
+}
+
+/// Whether the last that a child did was ended by the person.
+pub async fn stopped_by_person(log: &Log, child: &SessionView) -> Result<bool> {
+    match &child.task {
+        Some(task) => {
+            let task = log.task(task).await?;
+            Ok(task.status == TaskStatus::Killed && task.killed_by == Some(Party::Person))
+        }
+        // A child that its parent waited for has no task: its turn tells.
+        None => Ok(child.state == SessionState::Killed && child.detail == stopped_by(Party::Person)),
     }
 }
 

@@ -437,6 +437,37 @@ async fn a_child_that_the_person_stopped_is_woken_by_the_person_only() {
 }
 
 #[tokio::test]
+async fn a_child_that_was_waited_for_and_that_the_person_stopped_is_woken_by_the_person_only_and_listed_so() {
+    let lab = Lab::new().await;
+    let work = |label: &str| call("subagent", json!({ "description": label, "prompt": "work" }));
+    let wake = |child: &str| call("send_message", json!({ "child_id": child, "message": "go on" }));
+    lab.script(
+        "root",
+        vec![vec![work("one")], vec![work("two")], vec![call("list_agents", json!({}))], vec![say("well")]],
+    );
+    lab.script("one", vec![vec![gate("never")], vec![say("woken")]]);
+    let root = lab.prompted("go").await;
+    lab.reached("never").await;
+    let child = lab.child("one").await.id;
+    within(lab.engine.stop(Target::Turn(child.clone()), None, false, &key())).await.unwrap();
+    lab.rest(&root).await;
+    let two = lab.child("two").await.id;
+    let told =
+        |text: &str| crate::lab::results(lab.requests(&root).last().unwrap()).iter().any(|(_, told)| told == text);
+    let stopped = format!("{child}  stopped by the person  \"one\"");
+    assert!(told(&format!("{stopped}\n{two}  ready  \"two\"")));
+    lab.script("root", vec![vec![wake(child.as_str())], vec![wake(two.as_str())], vec![say("well")]]);
+    lab.replay(&root);
+    lab.engine.prompt(&root, "wake them".into(), &key()).await.unwrap();
+    lab.rest(&root).await;
+    assert!(told("The person stopped this child, so only the person wakes it. Nothing was sent."));
+    assert_eq!((lab.requests(&child).len(), lab.requests(&two).len()), (1, 2));
+    let sent = lab.engine.send(&child, "go on".into(), None, &key()).await.unwrap();
+    assert_eq!(sent.route, Route::Started);
+    lab.rest(&root).await;
+}
+
+#[tokio::test]
 async fn long_output_is_collected_whole_piece_by_piece() {
     let lab = Lab::new().await;
     let command = "python3 -c \"print(''.join('%06d\\n' % n for n in range(12000)), end='')\"";

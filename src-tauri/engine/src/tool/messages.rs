@@ -1,7 +1,7 @@
 //! The tools by which a model talks to its children.
 
 use super::{Call, Kind, Outcome, Tool, arguments, newest};
-use crate::control::Control;
+use crate::control::{Control, stopped_by_person};
 use crate::error::Result;
 use crate::event::{Party, Route};
 use crate::id::SessionId;
@@ -105,14 +105,16 @@ impl ListAgents {
         let root = self.0.session(parent).await?.root;
         let tree = self.0.sessions(Some(&root)).await?;
         let children = tree.into_iter().filter(|session| session.parent.as_ref() == Some(parent));
-        let line = |session: crate::view::SessionView| {
+        let mut lines = Vec::new();
+        for session in children {
             let status = match session.state {
                 SessionState::Idle => "idle",
                 state if state.is_live() => "running",
+                SessionState::Killed if stopped_by_person(&self.0, &session).await? => "stopped by the person",
                 _ => "ready",
             };
-            format!("{}  {status}  {:?}", session.id, session.title)
-        };
-        Ok(children.map(line).collect())
+            lines.push(format!("{}  {status}  {:?}", session.id, session.title));
+        }
+        Ok(lines)
     }
 }
