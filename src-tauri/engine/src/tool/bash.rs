@@ -424,7 +424,10 @@ fn report(
             format!("exit {code} (128 + signal {signal}) in {seconds}")
         }
         End::Exited(Exit { code: Some(code), signal: None }) => format!("exit {code} in {seconds}"),
-        End::Exited(Exit { code: None, signal: Some(signal) }) => format!("ended by signal {signal} in {seconds}"),
+        End::Exited(Exit { code: None, signal: Some(signal) }) => format!(
+            "its guard was ended by signal {signal} after {seconds}, as `kill -9 $PPID` does: the rest of the command was \
+             ended with it, its exit code is not known, and processes that had left it may live on"
+        ),
         End::Exited(Exit { code: None, signal: None }) => format!("ended in {seconds}; its exit code is not known"),
         End::Unobserved(reason) => format!("stopped after {seconds}: {reason} Of the command, {gone}"),
         End::TimedOut => format!(
