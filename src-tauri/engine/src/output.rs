@@ -4,7 +4,7 @@
 //! beginning and stay; of the rest the oldest goes when the bound is reached. What is in memory does not grow with
 //! the output, and no file is open once a log is finished.
 
-use crate::config::bounds::DISK_RESERVE;
+use crate::config::bounds::{DISK_RESERVE, MAX_OUTPUTS};
 use crate::env;
 use crate::error::{Code, Error, Result};
 use crate::id::TaskId;
@@ -22,23 +22,64 @@ pub struct OutputLog {
 
 /// The folder of all output logs: one folder for each task, by its id.
 #[derive(Clone, Debug)]
-pub struct Outputs(PathBuf);
+pub struct Outputs {
+    folder: PathBuf,
+    bound: u64,
+}
 
 impl Outputs {
     /// Logs that stand in this folder, which need not exist.
     pub fn new(folder: PathBuf) -> Self {
-        Self(folder)
+        Self { folder, bound: MAX_OUTPUTS }
+    }
+
+    /// The same, of which at most `bound` bytes are kept.
+    #[cfg(test)]
+    pub(crate) fn within(self, bound: u64) -> Self {
+        Self { bound, ..self }
+    }
+
+    /// How many bytes all logs together may hold.
+    pub fn bound(&self) -> u64 {
+        self.bound
+    }
+
+    /// The logs that stand here, with the bytes that each holds.
+    pub fn sizes(&self) -> Result<Vec<(TaskId, u64)>> {
+        let mut sizes = Vec::new();
+        for task in self.found()? {
+            match OutputLog::open(&self.dir(&task)) {
+                Ok(log) => sizes.push((task, log.kept())),
+                // It went meanwhile, or is no log.
+                Err(error) => tracing::debug!(%task, %error, "an output was passed over"),
+            }
+        }
+        Ok(sizes)
+    }
+
+    /// Removes what the log of a task that has ended holds. What it was is still told.
+    pub fn thin(&self, task: &TaskId) -> Result<()> {
+        let dir = self.dir(task);
+        let log = OutputLog::open(&dir)?;
+        let failed = |error| fault("An old output cannot be removed", &dir, error);
+        // First, so that a log that was removed in part is never taken for a whole one.
+        fs::write(dir.join(SIZE), format!("{}\n{REMOVED}", log.size())).map_err(failed)?;
+        let kept = log.state().kept.clone();
+        for range in kept {
+            fs::remove_file(log.path(range.start)).map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Where the log of a task stands, if it has one.
     pub fn dir(&self, task: &TaskId) -> PathBuf {
-        self.0.join(task.as_str())
+        self.folder.join(task.as_str())
     }
 
     /// The tasks that a log stands here for. What is named otherwise is not ours.
     pub fn found(&self) -> Result<Vec<TaskId>> {
-        let unreadable = |error| fault("The outputs cannot be listed", &self.0, error);
-        let entries = match fs::read_dir(&self.0) {
+        let unreadable = |error| fault("The outputs cannot be listed", &self.folder, error);
+        let entries = match fs::read_dir(&self.folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries.map_err(unreadable)?,
         };
@@ -117,6 +158,9 @@ const CHAR: usize = 4;
 /// Where the size of a log stands whose last bytes could not be kept, and in the next line, why.
 const SIZE: &str = "size";
 
+/// Why the output of a task is not kept any longer that ended long ago.
+const REMOVED: &str = "output removed to save space";
+
 impl OutputLog {
     /// A new log in the folder `dir`, which it makes. It keeps at most `bound` bytes: its beginning and its end; what
     /// falls between is dropped and counted.
@@ -184,6 +228,7 @@ impl OutputLog {
             let Some(first) = kept.iter().position(|range| asked < range.end) else {
                 let dropped = size - asked;
                 let text = match lost {
+                    Some(reason) if dropped > 0 && reason == REMOVED => format!("\n[{REMOVED}: {dropped} bytes]\n"),
                     Some(reason) if dropped > 0 => format!("\n[{dropped} bytes of output were not kept: {reason}.]\n"),
                     _ => String::new(),
                 };
@@ -243,6 +288,11 @@ impl OutputLog {
 
     fn path(&self, start: u64) -> PathBuf {
         self.inner.dir.join(format!("{start:020}"))
+    }
+
+    /// How many bytes are kept.
+    pub fn kept(&self) -> u64 {
+        self.state().kept.iter().map(|range| range.end - range.start).sum()
     }
 
     /// Why not all of it is kept; none when all is, but for what fell out of the middle of a long one.

@@ -150,6 +150,10 @@ pub fn status(task: &TaskView) -> String {
         Party::Limit => "by a limit",
         Party::Runtime => "by Coppice",
     });
+    if let (Some(Party::Person), Some(why)) = (task.killed_by, &task.detail) {
+        // Its words are quoted: they are not the runtime's.
+        return format!("{word} (by the person: {:?})", plain(why, MAX_LABEL));
+    }
     let more: Vec<&str> = killer.into_iter().chain(task.detail.as_deref()).collect();
     if more.is_empty() { word.to_owned() } else { format!("{word} ({})", plain(&more.join(", "), MAX_LABEL)) }
 }

@@ -12,20 +12,21 @@ use crate::id::{AgentId, CallId, Owner, SessionId, TaskId};
 use crate::log::{Entry, Log, TaskDraft};
 use crate::output::{OutputLog, Outputs};
 use crate::scope::Scope;
-use crate::text::cut;
+use crate::text::{cut, plain};
 use crate::view::TaskView;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 mod cursors;
+mod retention;
 
 use cursors::Cursors;
 
@@ -40,10 +41,15 @@ struct Inner {
     log: Log,
     limits: Limits,
     outputs: Outputs,
+    /// How many bytes of outputs are kept, as far as it is known.
+    kept: AtomicU64,
     state: Mutex<State>,
     /// Beats when a started task is known.
     begun: watch::Sender<u64>,
 }
+
+/// The longest reason for a stop that its owner is told, in characters.
+const MAX_REASON: usize = 120;
 
 /// The detail of a task that was cut off by a quit.
 const CLOSED: &str = "Coppice was closed while it ran";
@@ -73,8 +79,8 @@ struct Live {
     levels: u32,
     limit: Option<Duration>,
     cancel: CancellationToken,
-    /// The first cause that was given; it decides what the end is called.
-    cause: Mutex<Option<Cause>>,
+    /// The first cause that was given, and in what words; it decides what the end is called.
+    cause: Mutex<Option<(Cause, Option<String>)>>,
     output: Arc<OnceLock<OutputLog>>,
     /// The child that it activates.
     child: Option<SessionId>,
@@ -202,7 +208,7 @@ impl Tasks {
     /// The tasks of the store `log`; output logs stand in `outputs`.
     pub fn new(log: Log, limits: Limits, outputs: Outputs) -> Self {
         let begun = watch::channel(0).0;
-        Self(Arc::new(Inner { log, limits, outputs, state: Mutex::default(), begun }))
+        Self(Arc::new(Inner { log, limits, outputs, kept: AtomicU64::new(0), state: Mutex::default(), begun }))
     }
 
     /// Makes the agent able to own tasks, which run in `scope`, until it is disposed.
@@ -350,12 +356,14 @@ impl Tasks {
         } else {
             Some(after)
         };
+        let mut written = 0;
         if let Some(output) = output.get() {
             output.finish();
+            written = output.kept();
         }
         live.over.store(!unfinished, Ordering::Release);
-        let cause = *lock(&live.cause);
-        let event = self.verdict(&live, end, cause);
+        let (cause, reason) = lock(&live.cause).clone().unzip();
+        let event = self.verdict(&live, end, cause, reason.flatten());
         self.record(&live, event).await;
         if let Some(after) = after {
             after();
@@ -371,10 +379,11 @@ impl Tasks {
         }
         self.0.begun.send_modify(|beat| *beat += 1);
         live.settled.send_replace(true);
+        self.make_room(written).await;
     }
 
     /// A kill that was asked for outranks how the work itself ended, unless the work could not be stopped.
-    fn verdict(&self, live: &Live, end: End, cause: Option<Cause>) -> Event {
+    fn verdict(&self, live: &Live, end: End, cause: Option<Cause>, reason: Option<String>) -> Event {
         let stopped = end.detail.as_deref() != Some(DID_NOT_STOP);
         let (status, killed_by) = match cause {
             Some(Cause::Asked(party)) if stopped => (TaskStatus::Killed, Some(party)),
@@ -386,6 +395,8 @@ impl Tasks {
         let detail = match cause {
             Some(Cause::OwnerEnded) if stopped => Some("the agent that started it ended".to_owned()),
             Some(Cause::Quit) if stopped => Some(CLOSED.to_owned()),
+            // Whoever stopped its own task knows why.
+            Some(Cause::Asked(Party::Person)) if stopped => reason.filter(|why| !why.is_empty()),
             Some(Cause::Asked(_)) if stopped => None,
             Some(Cause::TimeLimit) if stopped => {
                 live.limit.map(|limit| format!("its time limit of {} s is over", limit.as_secs_f64()))
@@ -441,10 +452,11 @@ impl Tasks {
         let Some(live) = self.state().live.get(id).cloned() else { return false };
         {
             let mut earlier = lock(&live.cause);
-            match *earlier {
-                None => *earlier = Some(cause),
+            let words = reason.as_deref().map(|reason| plain(reason, MAX_REASON));
+            match &*earlier {
+                None => *earlier = Some((cause, words)),
                 // Whoever asks outranks the time limit, also while it is being ended for that.
-                Some(Cause::TimeLimit) if matches!(cause, Cause::Asked(_)) => *earlier = Some(cause),
+                Some((Cause::TimeLimit, _)) if matches!(cause, Cause::Asked(_)) => *earlier = Some((cause, words)),
                 // Otherwise the first cause stands.
                 Some(_) => return true,
             }
@@ -527,22 +539,6 @@ impl Tasks {
         if dir.is_dir() { OutputLog::open(&dir).map(Some) } else { Ok(None) }
     }
 
-    /// Removes the output logs of tasks that are no more.
-    pub async fn remove_outputs(&self, tasks: Vec<TaskId>) {
-        let outputs = self.0.outputs.clone();
-        Scope::blocking(move || outputs.remove(&tasks)).await;
-    }
-
-    /// Removes the output logs that no task in the store has: of sessions that were deleted when the process ended
-    /// before their outputs were gone. A task is in the store before it has an output, so none is taken that lives.
-    pub async fn remove_orphans(&self) -> Result<()> {
-        let outputs = self.0.outputs.clone();
-        let found = Scope::blocking(move || outputs.found()).await?;
-        let orphans = self.0.log.missing_tasks(found).await?;
-        self.remove_outputs(orphans).await;
-        Ok(())
-    }
-
     /// Tells every live task that these sessions own to end.
     pub async fn stop_all(&self, owners: &[SessionId], cause: Cause) {
         let owned = |live: &&Arc<Live>| owners.contains(&live.owner.session);
@@ -562,7 +558,7 @@ impl Tasks {
     /// Why a live task was told to end; none while it was not.
     pub fn cause(&self, id: &TaskId) -> Option<Cause> {
         let live = self.state().live.get(id).cloned()?;
-        *lock(&live.cause)
+        lock(&live.cause).as_ref().map(|(cause, _)| *cause)
     }
 
     /// Whether this task lives.

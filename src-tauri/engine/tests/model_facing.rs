@@ -309,7 +309,7 @@ async fn how_the_owner_is_told_of_each_end() {
         [runtime] Task subagent-3 (child <cut>, "cut"): failed (the model reached its output limit before it was done). Collect with task_output, task_id "subagent-3".
         [runtime] Task subagent-4 (child <refuses>, "refuses"): failed (the model refused to answer). Collect with task_output, task_id "subagent-4".
         [runtime] Task subagent-5 (child <circles>, "circles"): failed (it went in a circle: the same calls with the same results, 2 times in a row (limits.same_calls)). Collect with task_output, task_id "subagent-5".
-        [runtime] Task subagent-6 (child <stopped>, "stopped"): killed (by the person). Collect with task_output, task_id "subagent-6".
+        [runtime] Task subagent-6 (child <stopped>, "stopped"): killed (by the person: "not needed"). Collect with task_output, task_id "subagent-6".
         [runtime] Task subagent-8 (child <interrupted>, "interrupted"): interrupted (Coppice was closed while it ran). Its history is kept: send_message goes on with it.
     "#]]).await;
 }
@@ -336,7 +336,7 @@ async fn what_is_answered_of_tasks_in_each_state() {
         [subagent-4: failed (the model refused to answer)]
         [subagent-5: failed (it went in a circle: the same calls with the same results, 2 times in a row (limits.same_calls))]
         half
-        [subagent-6: killed (by the person)]
+        [subagent-6: killed (by the person: "not needed")]
         [subagent-7: killed (by you)]
         as far as it came
         [subagent-8: interrupted (Coppice was closed while it ran)]
@@ -352,7 +352,7 @@ async fn what_is_answered_of_tasks_in_each_state() {
         subagent-3  subagent  failed (the model reached its output limit before it was done)  "cut" (child <cut>)
         subagent-4  subagent  failed (the model refused to answer)  "refuses" (child <refuses>)
         subagent-5  subagent  failed (it went in a circle: the same calls with the same results, 2 times in a row (limits.same_calls))  "circles" (child <circles>)
-        subagent-6  subagent  killed (by the person)  "stopped" (child <stopped>)
+        subagent-6  subagent  killed (by the person: "not needed")  "stopped" (child <stopped>)
         subagent-7  subagent  killed (by you)  "killed" (child <killed>)
         subagent-8  subagent  interrupted (Coppice was closed while it ran)  "interrupted" (child <interrupted>)
         bash-1  bash  completed (exit 0)  "echo found; exit 0"
@@ -368,7 +368,7 @@ async fn what_is_answered_of_tasks_in_each_state() {
         <cut>  ready  "cut"
         <refuses>  ready  "refuses"
         <circles>  ready  "circles"
-        <stopped>  ready  "stopped"
+        <stopped>  stopped by the person  "stopped"
         <killed>  ready  "killed"
         <interrupted>  ready  "interrupted"
     "#]]).await;

@@ -28,6 +28,9 @@ pub const DEFAULT_COMMAND: Duration = Duration::from_secs(120);
 /// How much of the output of a command in the background is kept on disk, its beginning and its end, in bytes.
 pub const MAX_OUTPUT: u64 = 32 * 1024 * 1024;
 
+/// How much of the outputs of all commands in the background is kept on disk; the oldest go first, in bytes.
+pub const MAX_OUTPUTS: u64 = 2 * 1024 * 1024 * 1024;
+
 /// How much of the disk is left free for the sessions and for others: below it no output of a command is kept, in bytes.
 pub const DISK_RESERVE: u64 = 64 * 1024 * 1024;
 

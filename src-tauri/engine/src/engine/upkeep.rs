@@ -174,7 +174,7 @@ impl Engine {
         Ok(sessions)
     }
 
-    /// Removes, beside the work, the outputs that a deletion left behind which was cut off.
+    /// Removes, beside the work, the outputs that a deletion left behind which was cut off, and the oldest of too many.
     pub(super) fn drop_orphans(&self) {
         if self.0.log.found().is_some() {
             // A part of the log could not be read: what it owns is not known.
@@ -184,6 +184,9 @@ impl Engine {
         self.0.scope.spawn(async move {
             if let Err(error) = tasks.remove_orphans().await {
                 tracing::warn!(%error, "outputs that nothing owns stay for now");
+            }
+            if let Err(error) = tasks.thin_outputs().await {
+                tracing::warn!(%error, "old outputs stay for now");
             }
         });
     }
