@@ -5,7 +5,7 @@ use coppice_engine::config::Config;
 use coppice_engine::engine::{Engine, Target};
 use coppice_engine::env::{Clock, Env};
 use coppice_engine::error::Code;
-use coppice_engine::event::{CUT_OFF, Event, Mode, Party, Recorded, Route, TaskStatus, TurnEnd};
+use coppice_engine::event::{Block, CUT_OFF, Event, Mode, Party, Recorded, Route, TaskStatus, TurnEnd};
 use coppice_engine::id::SessionId;
 use coppice_engine::log::{Entry, Log};
 use coppice_engine::view::{MessageReceipt, Row, RowBody, SessionState};
@@ -322,8 +322,7 @@ async fn what_a_crash_cut_off_ended_with_its_last_sign_and_not_with_the_next_sta
         mode: Mode::Ask,
         cwd: "/".to_owned(),
     };
-    let call =
-        coppice_engine::event::Block::ToolCall { id: "1.1".into(), name: "bash".to_owned(), args: "{}".to_owned() };
+    let call = Block::ToolCall { id: "1.1".into(), name: "bash".to_owned(), args: "{}".to_owned() };
     let started = |task: &str, kind: &str, child: Option<&SessionId>| Event::TaskStarted {
         task: task.into(),
         task_kind: kind.to_owned(),
@@ -349,13 +348,31 @@ async fn what_a_crash_cut_off_ended_with_its_last_sign_and_not_with_the_next_sta
         usage: coppice_engine::event::Usage::default(),
     };
     write(4_000, &child, vec![Event::StepStarted { turn: 1, step: 1 }, answered]).await;
+    // Another was in the middle of a sentence: what was kept of it last is its last sign.
+    let streams = SessionId::from("streams");
+    let opened = Event::SessionOpened {
+        parent: None,
+        root: streams.clone(),
+        depth: 0,
+        title: "t".to_owned(),
+        label: None,
+        provider: None,
+        model: "rehearsal".to_owned(),
+        mode: Mode::Ask,
+        cwd: "/".to_owned(),
+    };
+    let begun = [opened, message("go"), Event::TurnStarted { turn: 1, task: None }];
+    write(5_000, &streams, begun.into_iter().chain([Event::StepStarted { turn: 1, step: 1 }]).collect()).await;
+    hand.0.store(65_000, Ordering::Relaxed);
+    log.checkpoint(&streams, 1, vec![Block::Text { text: "half a sen".to_owned() }]).await.unwrap();
     log.close().await.unwrap();
     drop(log);
     hand.0.store(900_000, Ordering::Relaxed);
     let engine = Engine::open_with(dir.path(), Config::default(), env, BTreeMap::new()).await.unwrap();
     let (sessions, tasks) = engine.tree(None).await.unwrap();
     let ends: Vec<_> = sessions.iter().map(|session| (session.state, session.ended_at)).collect();
-    assert_eq!(ends, [(SessionState::Interrupted, Some(3_000)), (SessionState::Interrupted, Some(4_000))]);
+    let ended = [3_000, 4_000, 65_000].map(|at| (SessionState::Interrupted, Some(at)));
+    assert_eq!(ends, ended);
     let settled: Vec<_> = tasks.iter().map(|task| (task.status, task.settled_at)).collect();
     assert_eq!(settled, [(TaskStatus::Interrupted, Some(4_000)), (TaskStatus::Interrupted, Some(3_000))]);
     let rows = engine.page(&root, None, None, 100).await.unwrap().rows;

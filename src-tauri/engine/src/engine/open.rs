@@ -9,7 +9,7 @@ use crate::control::Control;
 use crate::engine::lock::FolderLock;
 use crate::env::Env;
 use crate::error::{Code, Error, Result};
-use crate::event::{Event, Recorded};
+use crate::event::Event;
 use crate::llm::Model;
 use crate::log::{Entry, Log};
 use crate::output::Outputs;
@@ -174,8 +174,9 @@ async fn mend(log: &Log) -> Result<()> {
     for unfinished in log.unfinished().await? {
         let events = log.events(&unfinished.session, 0, usize::MAX).await?;
         let mut missing = Transcript::of(&events).mend(unfinished.partial);
+        let checkpoint = log.session(&unfinished.session).await?.last_sign_at;
         for event in &mut missing {
-            date(log, &events, event).await?;
+            date(log, events.last().map(|last| last.at.max(checkpoint)), event).await?;
         }
         if !missing.is_empty() {
             entries.push(Entry::new(&unfinished.session, missing));
@@ -184,10 +185,9 @@ async fn mend(log: &Log) -> Result<()> {
     if entries.is_empty() { Ok(()) } else { log.write(entries).await.map(drop) }
 }
 
-/// Says when the turn or task ended that this event of a mend tells the end of: with its last sign in the log. A child
-/// gives its signs in its own log, a command none but those of its owner.
-async fn date(log: &Log, events: &[Recorded], event: &mut Event) -> Result<()> {
-    let own = events.last().map(|last| last.at);
+/// Says when the turn or task ended that this event of a mend tells the end of: with its last sign in the log, `own` for
+/// its session. A child gives its signs in its own log, a command none but those of its owner.
+async fn date(log: &Log, own: Option<i64>, event: &mut Event) -> Result<()> {
     match event {
         Event::TurnEnded { last_sign_at, .. } => *last_sign_at = own,
         Event::TaskSettled { task, last_sign_at, .. } => {

@@ -196,6 +196,11 @@ pub(super) fn checkpoint(writing: &Writing, session: &SessionId, step: u32, bloc
             .sql
             .prepare_cached("INSERT OR REPLACE INTO partial (session, step, blocks) VALUES (?1, ?2, ?3)")?
             .execute(params![session.as_str(), step, serde_json::to_string(blocks)?])?;
+        // What streams is a sign of life, also when it never becomes an event.
+        writing
+            .sql
+            .prepare_cached("UPDATE session SET last_sign_at = max(last_sign_at, ?2) WHERE id = ?1")?
+            .execute(params![session.as_str(), writing.at])?;
     }
     Ok(())
 }
