@@ -31,6 +31,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 const CHECK: Duration = Duration::from_secs(5);
 /// How long figures may take to follow a finished reply.
 const TAIL: Duration = Duration::from_secs(2);
+/// For how many idle times a server may show that it is there and say nothing.
+const BEATS: u32 = 4;
 /// The most bytes that are read of a refusal, and of a list of models.
 const MAX_SIDE_BODY: usize = 4 * 1024 * 1024;
 /// How often a server that is not there is asked.
@@ -189,13 +191,18 @@ impl OpenAi {
             return Err(place.refused(status, &headers, &words));
         }
         let mut reading = Reading::new(place, heard);
+        let mut said = Instant::now();
         loop {
             let limit = if reading.is_finished() { settings.idle.min(TAIL) } else { settings.idle };
             match timeout(limit, answer.chunk()).await {
                 Ok(Ok(Some(bytes))) => {
                     let before = heard.passed();
                     reading.push(&bytes)?;
-                    if heard.passed() == before {
+                    if heard.passed() != before {
+                        said = Instant::now();
+                    } else if said.elapsed() > settings.idle * BEATS && !reading.is_finished() {
+                        return Err(place.wordless(said.elapsed(), before > 0));
+                    } else {
                         sink.delta(Delta::Alive);
                     }
                     if reading.is_done() {

@@ -91,6 +91,17 @@ impl Place {
         Fault::fatal(FailureKind::Silent, message)
     }
 
+    /// The connection lived for too long without a word of the reply.
+    pub fn wordless(&self, since: Duration, came: bool) -> Fault {
+        let kept = if came { " What came before is kept; nothing in it was run." } else { "" };
+        let message = format!(
+            "{} kept the connection alive for {} s and said nothing.{kept} Ask again.",
+            self.host,
+            since.as_secs()
+        );
+        Fault::fatal(FailureKind::Silent, message)
+    }
+
     /// The reply ended before it was finished.
     pub fn truncated(&self) -> Fault {
         let message = format!(
