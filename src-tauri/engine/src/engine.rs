@@ -68,8 +68,8 @@ struct Inner {
     leftovers: Option<String>,
     /// One lock for each command key in flight, so that the same key twice does it once.
     keys: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
-    /// What stops that are under way have claimed to end, by its id.
-    ending: Mutex<BTreeSet<String>>,
+    /// What the stops that are under way have claimed to end.
+    ending: Mutex<stop::Ending>,
     deleted: Mutex<Deleted>,
     /// The answers of the last deletions, by key, with the names that are not kept on disk.
     told: Mutex<HashMap<String, Deletion>>,

@@ -82,8 +82,8 @@ struct Live {
     /// The first cause that was given, and in what words; it decides what the end is called.
     cause: Mutex<Option<(Cause, Option<String>)>>,
     output: Arc<OnceLock<OutputLog>>,
-    /// The child that it activates.
-    child: Option<SessionId>,
+    /// Whether it activates a child.
+    child: bool,
     /// Set when its work is over, on record or not.
     over: AtomicBool,
     settled: watch::Sender<bool>,
@@ -281,7 +281,7 @@ impl Tasks {
             cancel,
             cause: Mutex::default(),
             output: job.output.clone(),
-            child: spec.child.clone(),
+            child: spec.child.is_some(),
             over: AtomicBool::new(false),
             settled: watch::channel(false).0,
         });
@@ -551,7 +551,7 @@ impl Tasks {
     pub fn work_is_over(&self, owners: &[SessionId], one: Option<&TaskId>) -> bool {
         self.state().live.values().all(|live| match one {
             Some(one) => live.id != *one || live.over.load(Ordering::Acquire),
-            None => live.child.is_some() || !owners.contains(&live.owner.session) || live.over.load(Ordering::Acquire),
+            None => live.child || !owners.contains(&live.owner.session) || live.over.load(Ordering::Acquire),
         })
     }
 
@@ -564,11 +564,6 @@ impl Tasks {
     /// Whether this task lives.
     pub fn is_live(&self, id: &TaskId) -> bool {
         self.state().live.contains_key(id)
-    }
-
-    /// Whether a task that activates this child lives.
-    pub fn activates(&self, child: &SessionId) -> bool {
-        self.state().live.values().any(|live| live.child.as_ref() == Some(child))
     }
 
     /// Whether a task of this session lives.

@@ -8,10 +8,11 @@ use crate::id::{SessionId, TaskId};
 use crate::log::Entry;
 use crate::scope::Scope;
 use crate::task::{Caller, Cause, DID_NOT_STOP, lock};
+use crate::turn::stopped_by;
 use crate::view::{SessionState, SessionView, TaskView};
 use futures::future::join_all;
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -42,6 +43,8 @@ pub(super) struct Plan {
     only_turn: bool,
     /// Every session with its parent.
     parents: Vec<(SessionId, SessionId)>,
+    /// For each end of the receipt, what tells it from others of the same name.
+    keys: BTreeMap<String, String>,
 }
 
 impl Engine {
@@ -56,6 +59,7 @@ impl Engine {
     pub(super) async fn carry_out(&self, target: &Target, reason: Option<String>) -> Result<Receipt> {
         let began = Instant::now();
         let inner = &self.0;
+        let claims = Claims::new(&inner.ending);
         let mut plan = self.plan(target).await?;
         let mut met = plan.processes(inner).await;
         // What finished work has left is ended too.
@@ -65,10 +69,9 @@ impl Engine {
             }
             return Ok(plan.receipt);
         }
+        let mut seen = plan.receipt.ended.clone();
+        claims.claim(&mut plan);
         let mut receipt = std::mem::take(&mut plan.receipt);
-        let mut claims = Claims { inner, own: Vec::new() };
-        let mut seen = receipt.ended.clone();
-        receipt.ended.retain(|item| claims.claim(item));
         let keepers = plan.keepers.clone();
         let only_turn = plan.only_turn;
         let whole_branch = whole(&plan);
@@ -83,7 +86,8 @@ impl Engine {
                     break;
                 }
                 seen.extend(plan.receipt.ended.iter().cloned());
-                receipt.ended.extend(plan.receipt.ended.drain(..).filter(|item| claims.claim(item)));
+                claims.claim(&mut plan);
+                receipt.ended.append(&mut plan.receipt.ended);
                 add(&mut met, plan.processes(inner).await);
             }
             sessions.extend(plan.sessions.iter().cloned());
@@ -125,7 +129,12 @@ impl Engine {
             let activation = session.and_then(|session| session.task.as_ref());
             match (task.or_else(|| tasks.iter().find(|task| Some(&task.id) == activation)), session) {
                 (Some(task), _) => !by_others(task),
-                (None, Some(session)) => !matches!(session.state, SessionState::Completed | SessionState::Failed),
+                (None, Some(session)) => match session.state {
+                    // A root whose turn was stopped rests like any other, and says that it was.
+                    SessionState::Idle => session.detail == stopped_by(Party::Person),
+                    SessionState::Completed | SessionState::Failed => false,
+                    _ => true,
+                },
                 (None, None) => true,
             }
         });
@@ -255,6 +264,8 @@ impl Engine {
     pub(super) async fn plan(&self, target: &Target) -> Result<Plan> {
         let (sessions, tasks) = self.tree(None).await?;
         let mut plan = self.plan_of(target, &sessions, &tasks).await?;
+        let key = |item: &ReceiptItem| (item.id.clone(), key(item, &sessions, &tasks));
+        plan.keys = plan.receipt.ended.iter().map(key).collect();
         let with_parent = |session: SessionView| Some((session.id, session.parent?));
         plan.parents = sessions.into_iter().filter_map(with_parent).collect();
         Ok(plan)
@@ -337,39 +348,54 @@ impl Engine {
     }
 }
 
-/// What one stop ends while others may be under way: each end is told by the stop that claimed it first. Given up on
-/// drop, when the stop has seen it end.
-struct Claims<'a> {
-    inner: &'a Inner,
-    own: Vec<String>,
+/// What the stops that are under way have claimed to end.
+#[derive(Default)]
+pub(super) struct Ending {
+    stops: usize,
+    claimed: BTreeSet<String>,
 }
 
-impl Claims<'_> {
-    /// Claims an end. What is over already is nobody's any more.
-    fn claim(&mut self, item: &ReceiptItem) -> bool {
-        let mut claimed = lock(&self.inner.ending);
-        let lives = if item.kind == "task" {
-            self.inner.tasks.is_live(&TaskId::from(item.id.as_str()))
-        } else {
-            let session = SessionId::from(item.id.as_str());
-            let turns = |agent: Arc<Agent>| agent.in_turn() || agent.is_busy();
-            self.inner.agents.get(&session).is_some_and(turns) || self.inner.tasks.activates(&session)
-        };
-        let fresh = lives && claimed.insert(item.id.clone());
-        if fresh {
-            self.own.push(item.id.clone());
-        }
-        fresh
+/// A stop that is under way, from before it looks at what lives. Each end is told by the stop that claimed it first; what
+/// was claimed is forgotten only when none is under way, because each may have seen it alive.
+struct Claims<'a>(&'a Mutex<Ending>);
+
+impl<'a> Claims<'a> {
+    fn new(ending: &'a Mutex<Ending>) -> Self {
+        lock(ending).stops += 1;
+        Self(ending)
+    }
+
+    /// Claims what the plan ends, and leaves out what another stop has claimed.
+    fn claim(&self, plan: &mut Plan) {
+        let mut ending = lock(self.0);
+        let keys = &plan.keys;
+        plan.receipt.ended.retain(|item| keys.get(&item.id).is_none_or(|key| ending.claimed.insert(key.clone())));
     }
 }
 
 impl Drop for Claims<'_> {
     fn drop(&mut self) {
-        let mut claimed = lock(&self.inner.ending);
-        for own in &self.own {
-            claimed.remove(own);
+        let mut ending = lock(self.0);
+        ending.stops -= 1;
+        if ending.stops == 0 {
+            ending.claimed.clear();
         }
     }
+}
+
+/// What tells this end of a session or task from its next: the activation, or when the turn began.
+fn key(item: &ReceiptItem, sessions: &[SessionView], tasks: &[TaskView]) -> String {
+    let activates = |task: &&TaskView| {
+        !task.status.is_terminal() && task.child.as_ref().is_some_and(|child| child.as_str() == item.id)
+    };
+    // Of two reads one may know of the end already and the other not.
+    let session = || {
+        let session = sessions.iter().find(|session| session.id.as_str() == item.id)?;
+        let turn = || Some(format!("{} {}", item.id, session.started_at?));
+        session.task.as_ref().map(TaskId::to_string).or_else(turn)
+    };
+    let activation = tasks.iter().find(activates).map(|task| task.id.to_string());
+    activation.or_else(session).unwrap_or_else(|| item.id.clone())
 }
 
 impl Plan {
@@ -385,6 +411,7 @@ impl Plan {
             command: None,
             only_turn: false,
             parents: Vec::new(),
+            keys: BTreeMap::new(),
         }
     }
 
