@@ -160,3 +160,12 @@ async fn who_takes_the_lease_where_locks_do_not_hold_is_the_only_one_that_writes
     other.append(&root, vec![Event::Renamed { title: "ours".to_owned() }]).await.unwrap();
     other.close().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_holder_that_does_nothing_notices_that_its_lease_was_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let [first, second] = [(); 2].map(|()| Log::open_alone(dir.path(), &Env::system(), Held::default()).unwrap());
+    within(first.lost().cancelled()).await;
+    assert_eq!(first.check_held().unwrap_err().code(), Code::HeldElsewhere);
+    second.check_held().unwrap();
+}
