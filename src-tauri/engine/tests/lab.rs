@@ -165,7 +165,17 @@ pub struct Lab {
     clock: Arc<LabClock>,
     /// How often it crashed: each time it goes on with another copy of its store.
     crashes: usize,
-    dir: TempDir,
+    store: TempDir,
+    _dir: TempDir,
+}
+
+/// A folder for a store: in memory, where there is much room. Most of the time of a test would else be that of the disk,
+/// which has tests of its own.
+fn in_memory() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let roomy = coppice_engine::env::free(memory).is_some_and(|free| free > 1 << 30);
+    let folder = roomy.then(|| TempDir::new_in(memory).ok()).flatten();
+    folder.unwrap_or_else(|| TempDir::new().unwrap())
 }
 
 impl Lab {
@@ -181,17 +191,18 @@ impl Lab {
 
     /// In a world with a clock of its own, which only its owner puts forward.
     pub async fn in_world(config: Config, env: Env) -> Self {
-        Self::placed(TempDir::new().unwrap(), config, env).await
+        Self::placed(TempDir::new().unwrap(), in_memory(), config, env).await
     }
 
     /// In a folder of this one.
     pub async fn on(disk: &Path, config: Config) -> Self {
         let clock = Arc::new(LabClock::default());
-        let lab = Self::placed(TempDir::new_in(disk).unwrap(), config, Env::with_clock(clock.clone())).await;
+        let [dir, store] = [(); 2].map(|()| TempDir::new_in(disk).unwrap());
+        let lab = Self::placed(dir, store, config, Env::with_clock(clock.clone())).await;
         Self { clock, ..lab }
     }
 
-    async fn placed(dir: TempDir, mut config: Config, env: Env) -> Self {
+    async fn placed(dir: TempDir, store: TempDir, mut config: Config, env: Env) -> Self {
         let cwd = dir.path().join("folder");
         std::fs::create_dir(&cwd).unwrap();
         config.default_model = "scripted".to_owned();
@@ -203,8 +214,8 @@ impl Lab {
             open: watch::channel(HashSet::new()).0,
             reached: watch::channel(HashSet::new()).0,
         });
-        let engine = open(&dir.path().join("data"), config.clone(), &env, &model).await;
-        Self { engine, model, cwd, config, env, clock: Arc::default(), crashes: 0, dir }
+        let engine = open(&store.path().join("data"), config.clone(), &env, &model).await;
+        Self { engine, model, cwd, config, env, clock: Arc::default(), crashes: 0, store, _dir: dir }
     }
 
     /// The time of day here.
@@ -254,7 +265,7 @@ impl Lab {
 
     pub fn data(&self) -> PathBuf {
         let name = if self.crashes == 0 { "data".to_owned() } else { format!("data-{}", self.crashes) };
-        self.dir.path().join(name)
+        self.store.path().join(name)
     }
 
     pub fn script(&self, label: &str, steps: Steps) {

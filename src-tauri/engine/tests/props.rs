@@ -330,6 +330,10 @@ proptest! {
         let broken = runtime.block_on(live_through(&story));
         prop_assert!(broken.is_empty(), "{:#?}", broken);
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases().div_ceil(3), max_shrink_time: 20_000, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_comes_between_any_two_steps_every_law_holds(story in story(), seed in any::<u64>()) {
