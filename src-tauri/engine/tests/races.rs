@@ -29,6 +29,7 @@ struct Race {
 struct Told(u64);
 
 impl Drop for Told {
+    #[expect(clippy::print_stderr, reason = "a failure is told to who runs the tests")]
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("once more with COPPICE_SEEDS=1 COPPICE_SEED={}", self.0);
