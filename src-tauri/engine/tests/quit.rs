@@ -95,7 +95,9 @@ impl Clock for Dawn {
             let count = "SELECT count(*) FROM task WHERE child IS NOT NULL";
             Connection::open(store).unwrap().query_row(count, [], |row| row.get::<_, i64>(0)).unwrap() > 0
         };
-        if !*self.met.borrow() && self.store.get().is_some_and(has_child) {
+        // Others ask for the time, too; a test that stopped itself would only wait.
+        let writes = std::thread::current().name() == Some("coppice-log");
+        if writes && !*self.met.borrow() && self.store.get().is_some_and(has_child) {
             self.met.send_replace(true);
             let closed = self.go_on.0.lock().unwrap();
             drop(self.go_on.1.wait_timeout_while(closed, PATIENCE, |go_on| !*go_on).unwrap());
