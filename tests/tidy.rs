@@ -72,7 +72,7 @@ const LAYERS: &[&[&str]] = &[
     &["log", "scope", "process", "output", "config"],
     &["view"],
     &["event"],
-    &["id", "env", "error", "text"],
+    &["id", "env", "error", "text", "action"],
 ];
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! It knows nothing of windows, notifications or the terminal; those are built on [`Engine`]'s methods.
 
+pub mod action;
 pub mod agent;
 pub mod budget;
 pub mod config;
@@ -15,6 +16,7 @@ pub mod live;
 pub mod llm;
 pub mod log;
 pub mod output;
+pub mod permission;
 pub mod process;
 pub mod prompt;
 pub mod scope;
