@@ -1,9 +1,13 @@
 //! What a call would do, and what is said when it may not at once: the words that permissions, asks, tools and the log
 //! share.
 
+use crate::text::plain;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use ts_rs::TS;
+
+/// The longest name of a file in a few words, in characters.
+const NAMED: usize = 60;
 
 /// What a call would do. Relative paths start from the call's folder; `~` is a name like any other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, TS)]
@@ -28,6 +32,25 @@ pub enum Action {
         /// Whether the call ends before the command does. It does not weigh in the judgement.
         background: bool,
     },
+}
+
+impl Action {
+    /// What it is, in a few words for people.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Read { path } => format!("read {}", plain(&path.to_string_lossy(), NAMED)),
+            Self::Write { path, .. } => format!("write {}", plain(&path.to_string_lossy(), NAMED)),
+            Self::Command { .. } => "run a command".to_owned(),
+        }
+    }
+
+    /// What it is done to: the whole path, the whole command.
+    pub fn exact(&self) -> String {
+        match self {
+            Self::Read { path } | Self::Write { path, .. } => path.to_string_lossy().into_owned(),
+            Self::Command { text, .. } => text.clone(),
+        }
+    }
 }
 
 /// Why a call does not go ahead at once.

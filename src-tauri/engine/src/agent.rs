@@ -24,7 +24,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 mod driver;
+mod gate;
 mod step;
+
+pub use gate::{Fence, Gate};
 
 /// How long an agent may take to end after its turn was stopped, on top of the tools' own bounds.
 const DISPOSE_MARGIN: Duration = Duration::from_secs(15);
@@ -38,6 +41,7 @@ struct Shared {
     log: Log,
     config: Config,
     budgets: Budgets,
+    gate: Gate,
     models: BTreeMap<String, Arc<dyn Model>>,
     tasks: Tasks,
     tools: OnceLock<Vec<Arc<Offer>>>,
@@ -182,6 +186,7 @@ impl Agents {
         log: Log,
         config: Config,
         budgets: Budgets,
+        gate: Gate,
         models: BTreeMap<String, Arc<dyn Model>>,
         tasks: Tasks,
         scope: Scope,
@@ -194,6 +199,7 @@ impl Agents {
             log,
             config,
             budgets,
+            gate,
             models,
             tasks,
             tools: OnceLock::new(),

@@ -1,8 +1,8 @@
 //! What a tree may spend, and what it has spent: looked at before each request to a model leaves.
 //!
 //! Tokens are counted by the log. Time at work is counted by a clock that stands still while the machine sleeps: from
-//! the moment in which the first turn of the tree begins to the moment in which the last one ends. Every turn's end
-//! carries the time until then, so that the count goes on after a restart.
+//! the moment in which the first turn of the tree begins to the moment in which the last one ends, without the
+//! time in which all of them wait for the person. Every turn's end carries the time until then, so that the count goes on after a restart.
 
 use crate::config::Limits;
 use crate::env::Env;
@@ -35,9 +35,9 @@ struct Tree {
     limits: Limits,
     /// Milliseconds at work before `since`.
     worked: i64,
-    /// Turns that run now, and since when one of them has.
-    open: u32,
     since: i64,
+    /// The sessions whose turns run now, and how many of their calls wait for the person.
+    turns: HashMap<SessionId, u32>,
 }
 
 /// How far a limit of a tree is used.
@@ -112,16 +112,20 @@ impl Budgets {
         Ok(spent)
     }
 
-    /// Notes that a turn of the tree runs, until what this answers is dropped.
-    pub fn begin(&self, root: &SessionId) -> Working {
-        let now = self.0.env.uptime_ms();
-        self.with(root, |tree| {
-            if tree.open == 0 {
-                tree.since = now;
-            }
-            tree.open += 1;
+    /// Notes that a turn of a session of the tree runs, until what this answers is dropped.
+    pub fn begin(&self, root: &SessionId, session: &SessionId) -> Working {
+        self.change(root, |turns| {
+            turns.insert(session.clone(), 0);
         });
-        Working { budgets: self.clone(), root: root.clone() }
+        Working { budgets: self.clone(), root: root.clone(), session: session.clone() }
+    }
+
+    /// Notes that these sessions of a tree wait for the person, until what this answers is dropped: that is no work.
+    pub fn pause(&self, root: &SessionId, sessions: Vec<SessionId>) -> Pause {
+        self.change(root, |turns| {
+            sessions.iter().for_each(|session| turns.get_mut(session).into_iter().for_each(|waits| *waits += 1));
+        });
+        Pause { budgets: self.clone(), root: root.clone(), sessions }
     }
 
     /// Takes over the limits that a tree was given.
@@ -144,20 +148,34 @@ impl Budgets {
         let (given, worked) = self.0.log.budget(root).await?;
         let limits = given.iter().fold(self.0.limits.clone(), |limits, given| over(given, &limits));
         // Whoever was faster has read the same.
-        lock(&self.0.trees).entry(root.clone()).or_insert(Tree { limits, worked, open: 0, since: 0 });
+        lock(&self.0.trees).entry(root.clone()).or_insert(Tree::new(limits, worked));
         Ok(())
     }
 
     fn with<T>(&self, root: &SessionId, look: impl FnOnce(&mut Tree) -> T) -> T {
         let mut trees = lock(&self.0.trees);
-        let unread = || Tree { limits: self.0.limits.clone(), worked: 0, open: 0, since: 0 };
-        look(trees.entry(root.clone()).or_insert_with(unread))
+        look(trees.entry(root.clone()).or_insert_with(|| Tree::new(self.0.limits.clone(), 0)))
+    }
+
+    /// Changes who is at work in a tree, and counts the time until then.
+    fn change(&self, root: &SessionId, change: impl FnOnce(&mut HashMap<SessionId, u32>)) {
+        let now = self.0.env.uptime_ms();
+        self.with(root, |tree| {
+            tree.worked = tree.worked(now);
+            tree.since = now;
+            change(&mut tree.turns);
+        });
     }
 }
 
 impl Tree {
+    fn new(limits: Limits, worked: i64) -> Self {
+        Self { limits, worked, since: 0, turns: HashMap::new() }
+    }
+
     fn worked(&self, now: i64) -> i64 {
-        self.worked + if self.open > 0 { (now - self.since).max(0) } else { 0 }
+        let at_work = self.turns.values().any(|waits| *waits == 0);
+        self.worked + if at_work { (now - self.since).max(0) } else { 0 }
     }
 }
 
@@ -166,6 +184,7 @@ impl Tree {
 pub struct Working {
     budgets: Budgets,
     root: SessionId,
+    session: SessionId,
 }
 
 impl Working {
@@ -178,11 +197,26 @@ impl Working {
 
 impl Drop for Working {
     fn drop(&mut self) {
-        let now = self.budgets.0.env.uptime_ms();
-        self.budgets.with(&self.root, |tree| {
-            tree.open = tree.open.saturating_sub(1);
-            if tree.open == 0 {
-                tree.worked += (now - tree.since).max(0);
+        self.budgets.change(&self.root, |turns| {
+            turns.remove(&self.session);
+        });
+    }
+}
+
+/// A wait for the person; dropping it ends it.
+#[must_use = "the clock stands still until this is dropped"]
+pub struct Pause {
+    budgets: Budgets,
+    root: SessionId,
+    sessions: Vec<SessionId>,
+}
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        self.budgets.change(&self.root, |turns| {
+            // A turn that has ended meanwhile waits for nobody.
+            for session in &self.sessions {
+                turns.get_mut(session).into_iter().for_each(|waits| *waits = waits.saturating_sub(1));
             }
         });
     }

@@ -355,6 +355,7 @@ impl Control {
                 format!("The model {model:?} of {:?} cannot be used. Nothing was started.", instance.provider);
             return Err(Error::new(Code::Model, message));
         }
+        let mode = self.0.log.mode(&parent.id).await?;
         let given = self.0.agents.get(&ask.owner.session).map(|agent| agent.tools().clone()).unwrap_or_default();
         let start = Start {
             child: self.0.env.new_session(),
@@ -366,13 +367,7 @@ impl Control {
                 tools: instance.tools.within(&given),
                 label: label(&ask.description),
             },
-            parent: Parent {
-                session: parent.id,
-                root: parent.root,
-                depth: parent.depth,
-                cwd: parent.cwd,
-                mode: parent.mode,
-            },
+            parent: Parent { session: parent.id, root: parent.root, depth: parent.depth, cwd: parent.cwd, mode },
             prompt: ask.prompt.clone(),
             task: None,
             cancel: CancellationToken::new(),

@@ -1,6 +1,7 @@
 //! The composition root: builds the parts, wires them, and offers what a window or a terminal needs.
 
 use crate::agent::Agents;
+use crate::asks::Asks;
 use crate::budget::{Budgets, Spent};
 use crate::config::bounds::{MAX_MESSAGE, MAX_WAIT};
 use crate::config::{Config, Limits, Protocol};
@@ -29,6 +30,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use ts_rs::TS;
 
+mod asking;
 mod follow;
 mod lock;
 mod models;
@@ -54,6 +56,7 @@ struct Inner {
     config: Config,
     env: Env,
     log: Log,
+    asks: Asks,
     budgets: Budgets,
     processes: Processes,
     tasks: Tasks,
@@ -446,6 +449,7 @@ impl Engine {
             return Err(Error::new(Code::ShuttingDown, "Coppice is closing already."));
         }
         self.0.agents.close();
+        self.0.asks.close();
         let plan = self.plan(&Target::Everything).await;
         let mut receipt = match &plan {
             Ok(plan) => plan.receipt.clone(),
@@ -504,6 +508,7 @@ impl Engine {
             }
             if let Some(inner) = inner.upgrade() {
                 inner.agents.close();
+                inner.asks.close();
                 let left = inner.end_all().await.left();
                 if left > 0 {
                     tracing::error!(left, "processes live on without their store");

@@ -3,7 +3,8 @@
 //! An event is written once and never changed. Each kind has a version; a kind or version that this build does
 //! not know is kept as [`Event::Unknown`], shown as such and skipped by every fold.
 
-use crate::id::{CallId, SessionId, TaskId};
+use crate::action::{Action, Allowed, Reason};
+use crate::id::{AskId, CallId, SessionId, TaskId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use ts_rs::TS;
@@ -58,6 +59,46 @@ pub enum Mode {
     AcceptEdits,
     /// It may do everything.
     Full,
+}
+
+impl Mode {
+    /// The word for it, as in the configuration.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "read-only",
+            Self::Ask => "ask",
+            Self::AcceptEdits => "accept-edits",
+            Self::Full => "full",
+        }
+    }
+
+    /// The one of the two that allows less.
+    #[must_use]
+    pub fn least(self, other: Self) -> Self {
+        let rank = |mode| match mode {
+            Self::ReadOnly => 0,
+            Self::Ask => 1,
+            Self::AcceptEdits => 2,
+            Self::Full => 3,
+        };
+        if rank(other) < rank(self) { other } else { self }
+    }
+}
+
+/// What a person answers to an ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, TS)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// This call may.
+    Once,
+    /// Exactly this may be done in this folder by the session that asked and all below it.
+    Branch,
+    /// Exactly this may be done in this folder by every session.
+    Always,
+    /// It may not.
+    Deny,
+    /// Not now: the ask stays open, and so does the call that waits for it.
+    Later,
 }
 
 /// Which tools a child is given.
@@ -527,6 +568,57 @@ pub enum Event {
         /// The receipt.
         receipt: Receipt,
     },
+    /// A call may not go ahead before the person was asked.
+    Asked {
+        /// The question.
+        ask: AskId,
+        /// The call that waits.
+        call: CallId,
+        /// Its tool.
+        tool: String,
+        /// What it would do.
+        action: Action,
+        /// What an answer for more than one call would allow; none where only this call can be allowed.
+        allows: Option<Allowed>,
+        /// Why it is asked.
+        reason: Reason,
+    },
+    /// The person answered an ask. Any answer but `later` is final.
+    Decided {
+        /// The question.
+        ask: AskId,
+        /// The `n` of its `Asked`.
+        asked: i64,
+        /// The answer.
+        decision: Decision,
+        /// A word to the agent.
+        note: Option<String>,
+        /// Whether the call still waited. Where it did not, what was allowed once is owed to a later call of the session.
+        waited: bool,
+    },
+    /// An ask was taken back: its call was stopped, or asked anew.
+    Withdrawn {
+        /// The question.
+        ask: AskId,
+        /// The `n` of its `Asked`.
+        asked: i64,
+        /// Why, for people.
+        reason: String,
+    },
+    /// A call did what was allowed once to an earlier one that had ended before the person answered.
+    LeaveTaken {
+        /// The question.
+        ask: AskId,
+        /// The `n` of its `Asked`.
+        asked: i64,
+        /// The call.
+        call: CallId,
+    },
+    /// The person changed what the session may do without asking.
+    ModeSet {
+        /// From here on.
+        mode: Mode,
+    },
     /// The session was given another title.
     Renamed {
         /// The new title.
@@ -574,6 +666,11 @@ impl Event {
             Self::TaskSettled { .. } => "task_settled",
             Self::TaskLearned { .. } => "task_learned",
             Self::Stopped { .. } => "stopped",
+            Self::Asked { .. } => "asked",
+            Self::Decided { .. } => "decided",
+            Self::Withdrawn { .. } => "withdrawn",
+            Self::LeaveTaken { .. } => "leave_taken",
+            Self::ModeSet { .. } => "mode_set",
             Self::Renamed { .. } => "renamed",
             Self::Archived { .. } => "archived",
             Self::Unknown { kind, .. } => kind,
@@ -624,6 +721,7 @@ impl Event {
             | Self::MessageDropped { message, .. } => Some(*message),
             Self::NoticeAdmitted { settled, .. } => Some(*settled),
             Self::ToolFinished { answer, .. } => Some(*answer),
+            Self::Decided { asked, .. } | Self::Withdrawn { asked, .. } => Some(*asked),
             _ => None,
         }
     }

@@ -47,6 +47,10 @@ name! {
     TaskId
 }
 name! {
+    /// A question to the person: `ask-<n>`, counted over the life of the store.
+    AskId
+}
+name! {
     /// One tool call: `<step>.<position>`, unique within its session. The model's own id is not kept,
     /// because servers repeat theirs.
     CallId

@@ -4,6 +4,7 @@
 
 pub mod action;
 pub mod agent;
+pub mod asks;
 pub mod budget;
 pub mod config;
 pub mod control;

@@ -4,6 +4,7 @@
 //! and acknowledges. Readers wake, and page from where they stand on connections that cannot write.
 
 mod append;
+mod asks;
 mod fault;
 pub mod held;
 mod ledger;
@@ -20,6 +21,7 @@ use crate::event::{Block, Event, Recorded, TreeLimits};
 use crate::id::{CallId, SessionId, TaskId};
 use crate::scope::Scope;
 use crate::view::{SessionView, TaskView, Tokens};
+pub use asks::AskDraft;
 use fault::{Fault, Loss};
 use held::Held;
 use read::Readers;

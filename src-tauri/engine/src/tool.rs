@@ -1,8 +1,9 @@
 //! The seam to tools: what the model may ask the engine to do.
 
+use crate::action::Action;
 use crate::config::bounds::MAX_RESULT;
 use crate::env::Env;
-use crate::event::{CUT_OFF, Event, Mode};
+use crate::event::{CUT_OFF, Event};
 use crate::id::{CallId, Owner};
 use crate::llm::ToolSpec;
 use crate::prompt::Given;
@@ -43,6 +44,13 @@ pub trait Tool: Send + Sync {
         false
     }
 
+    /// What this call would do that needs leave, for the gate before [`Tool::run`]. Nothing of it is done here. Arguments
+    /// that cannot be read do nothing.
+    async fn actions(&self, call: &Call, args: &Value) -> Vec<Action> {
+        let _ = (call, args);
+        Vec::new()
+    }
+
     /// Does what was asked. A refusal or failure is an [`Outcome`] with `ok: false`, in words the model can act on.
     async fn run(&self, call: &Call, args: Value) -> Outcome;
 }
@@ -67,8 +75,8 @@ pub struct Call {
     pub owner: Owner,
     /// The folder that relative paths start from, absolute.
     pub cwd: PathBuf,
-    /// What the agent may do without asking.
-    pub mode: Mode,
+    /// Whether it may only look at things: what it runs is held to that.
+    pub only_reads: bool,
     /// Fires when the call is to end.
     pub cancel: CancellationToken,
     /// Fires when the task or child that the call starts is sure of its place: the next start may begin.

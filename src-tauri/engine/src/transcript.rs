@@ -128,6 +128,11 @@ impl Transcript {
             | Event::TaskLearned { .. }
             | Event::Stopped { .. }
             | Event::Archived { .. }
+            | Event::Asked { .. }
+            | Event::Decided { .. }
+            | Event::Withdrawn { .. }
+            | Event::LeaveTaken { .. }
+            | Event::ModeSet { .. }
             | Event::Unknown { .. } => {}
         }
     }

@@ -1,8 +1,9 @@
 //! What people see, as types: the tree, the rows of a transcript, receipts. Folds over events make them; the wire
 //! carries them; the window draws them.
 
-use crate::event::{Mode, Party, Receipt, Route, Stop, TaskStatus, TurnEnd};
-use crate::id::{CallId, SessionId, TaskId};
+use crate::action::{Action, Allowed, Reason};
+use crate::event::{Decision, Mode, Party, Receipt, Route, Stop, TaskStatus, TurnEnd};
+use crate::id::{AskId, CallId, SessionId, TaskId};
 use crate::text::grouped;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -156,6 +157,118 @@ pub struct TaskView {
     pub settled_at: Option<i64>,
 }
 
+/// A question to the person, and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, TS)]
+pub struct AskView {
+    /// Its id.
+    pub id: AskId,
+    /// The session that asks.
+    pub session: SessionId,
+    /// From the root of its tree down to the session that asks.
+    pub lineage: Vec<Lineage>,
+    /// The folder of that session.
+    pub cwd: String,
+    /// The call that asks.
+    pub call: CallId,
+    /// Its tool.
+    pub tool: String,
+    /// What it would do, exactly.
+    pub action: Action,
+    /// What an answer for more than one call would allow; none where only this call can be allowed.
+    pub allows: Option<Allowed>,
+    /// Why it is asked.
+    pub reason: Reason,
+    /// The `n` of its event.
+    pub n: i64,
+    /// When it was asked.
+    pub asked_at: i64,
+    /// What became of it.
+    pub state: AskState,
+    /// The person's word to the agent, or why it was taken back.
+    pub note: Option<String>,
+    /// When it was answered or taken back.
+    pub decided_at: Option<i64>,
+    /// Whether the call still waits for the answer. Otherwise an answer wakes the session, which may make the call again.
+    pub waits: bool,
+    /// Whether leave for one call was given and not made use of yet.
+    pub owed: bool,
+    /// How many calls an answer for more than one has let through since.
+    pub used: u32,
+}
+
+/// A session by its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, TS)]
+pub struct Lineage {
+    /// The session.
+    pub id: SessionId,
+    /// Its name for people.
+    pub title: String,
+}
+
+/// What became of an ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, TS)]
+#[serde(rename_all = "snake_case")]
+pub enum AskState {
+    /// It waits.
+    Open,
+    /// It waits, and the person has put it off.
+    Later,
+    /// Allowed for one call.
+    Once,
+    /// Allowed for the session that asked and all below it.
+    Branch,
+    /// Allowed for good, in this folder.
+    Always,
+    /// Refused.
+    Denied,
+    /// Taken back before it was answered.
+    Withdrawn,
+}
+
+impl AskState {
+    /// What became of it, in a few words for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Open => "waits for you",
+            Self::Later => "waits for you, not now",
+            Self::Once => "allowed once",
+            Self::Branch => "allowed for the branch",
+            Self::Always => "allowed always",
+            Self::Denied => "denied",
+            Self::Withdrawn => "taken back",
+        }
+    }
+}
+
+impl From<Decision> for AskState {
+    fn from(decision: Decision) -> Self {
+        match decision {
+            Decision::Once => Self::Once,
+            Decision::Branch => Self::Branch,
+            Decision::Always => Self::Always,
+            Decision::Deny => Self::Denied,
+            Decision::Later => Self::Later,
+        }
+    }
+}
+
+/// Something that is allowed for more than one call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, TS)]
+pub struct AllowanceView {
+    /// The ask whose answer allowed it.
+    pub ask: AskId,
+    /// The session that it holds for, with all below it; none when it holds for every session in the folder.
+    pub session: Option<SessionId>,
+    /// The folder.
+    pub cwd: String,
+    /// What is allowed.
+    pub what: Allowed,
+    /// Since when.
+    pub since: i64,
+    /// How many calls it has let through.
+    pub used: u32,
+}
+
 /// What became of a message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, TS)]
 #[serde(tag = "is", rename_all = "snake_case")]
@@ -267,6 +380,28 @@ pub enum RowBody {
     Decision {
         /// The receipt.
         receipt: Receipt,
+    },
+    /// The person is, or was, asked whether a call may go ahead.
+    Ask {
+        /// The question.
+        ask: AskId,
+        /// The call.
+        call: CallId,
+        /// Its tool.
+        tool: String,
+        /// What it would do, exactly, and at most 8 KiB of each part.
+        action: Action,
+        /// Why it is asked.
+        reason: Reason,
+        /// What became of it.
+        state: AskState,
+        /// The person's word to the agent, or why it was taken back.
+        note: Option<String>,
+    },
+    /// The person changed what the session may do without asking.
+    Mode {
+        /// From here on.
+        mode: Mode,
     },
     /// Something went wrong.
     Fault {
@@ -400,6 +535,8 @@ pub struct Frame {
     pub removed: Vec<SessionId>,
     /// Tasks that are new or changed.
     pub tasks: Vec<TaskView>,
+    /// Asks that are new or changed.
+    pub asks: Vec<AskView>,
     /// Rows of the open session that are new or changed, in order.
     pub rows: Vec<Row>,
     /// What the open session says now; none when nothing changed since the last frame.

@@ -460,7 +460,7 @@ async fn two_windows_on_one_session_see_the_same_and_one_click_opens_one_session
     let lab = Lab::new().await;
     let once = key();
     let opening =
-        || Opening { cwd: lab.cwd.clone(), model: None, mode: Mode::Ask, title: None, limits: TreeLimits::default() };
+        || Opening { cwd: lab.cwd.clone(), model: None, mode: Mode::Full, title: None, limits: TreeLimits::default() };
     let (first, second) =
         tokio::join!(lab.engine.open_session(opening(), &once), lab.engine.open_session(opening(), &once));
     let root = first.unwrap();

@@ -6,7 +6,6 @@ use crate::process::{Book, alive, marked, processes, store, until};
 use coppice_engine::config::bounds::MAX_RESULT;
 use coppice_engine::env::Env;
 use coppice_engine::error::Result;
-use coppice_engine::event::Mode;
 use coppice_engine::id::{AgentId, Owner, TaskId};
 use coppice_engine::process::{Exit, Plan, Processes};
 use coppice_engine::prompt::Given;
@@ -64,7 +63,7 @@ impl Bench {
             id: "1.1".into(),
             owner: Owner { session: "s".into(), agent: AgentId(1) },
             cwd: "/tmp".into(),
-            mode: Mode::Full,
+            only_reads: false,
             cancel: self.cancel.clone(),
             numbered: CancellationToken::new(),
             given: given(),

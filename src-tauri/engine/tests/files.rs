@@ -2,7 +2,6 @@
 
 use coppice_engine::config::bounds::MAX_RESULT;
 use coppice_engine::env::Env;
-use coppice_engine::event::Mode;
 use coppice_engine::id::{AgentId, CallId, Owner, SessionId};
 use coppice_engine::prompt::Given;
 use coppice_engine::tool::edit::EditFile;
@@ -28,7 +27,7 @@ pub fn call(session: &str, cwd: &Path) -> Call {
         id: CallId::from("1.0"),
         owner: Owner { session: SessionId::from(session), agent: AgentId(1) },
         cwd: cwd.to_owned(),
-        mode: Mode::Full,
+        only_reads: false,
         cancel: CancellationToken::new(),
         numbered: CancellationToken::new(),
         given: Given::default(),
@@ -473,19 +472,6 @@ async fn a_long_diff_is_cut_on_a_line() {
     let diff = outcome.detail["diff"].as_str().unwrap();
     assert!(diff.len() <= 4096 && diff.ends_with("語\n... (the diff goes on)\n"), "{}", diff.len());
     assert_eq!((&outcome.detail["added"], &outcome.detail["removed"]), (&json!(2000), &json!(2000)));
-}
-
-#[tokio::test]
-async fn a_session_that_may_only_look_writes_nothing() {
-    let work = Work::new();
-    work.put("a", "a");
-    let call = Call { mode: Mode::ReadOnly, ..call("one", work.folder.path()) };
-    let write = run(&WriteFile::new(work.memory.clone()), &call, json!({"path": "b", "content": "x"})).await;
-    let edit = run(&EditFile::new(work.memory.clone()), &call, json!({"path": "a", "old": "a", "new": "b"})).await;
-    for outcome in [write, edit] {
-        refused(&outcome, expect!["This session may only look, so nothing was written."]);
-    }
-    assert_eq!(work.names(), ["a", "closed"]);
 }
 
 #[tokio::test]

@@ -294,7 +294,16 @@ impl Lab {
 
     /// A root with limits of its own.
     pub async fn root_with(&self, limits: TreeLimits) -> SessionId {
-        let opening = Opening { cwd: self.cwd.clone(), model: None, mode: Mode::Ask, title: None, limits };
+        self.opened(Mode::Full, limits).await
+    }
+
+    /// A root that may do this without asking.
+    pub async fn root_in(&self, mode: Mode) -> SessionId {
+        self.opened(mode, TreeLimits::default()).await
+    }
+
+    async fn opened(&self, mode: Mode, limits: TreeLimits) -> SessionId {
+        let opening = Opening { cwd: self.cwd.clone(), model: None, mode, title: None, limits };
         self.engine.open_session(opening, &key()).await.unwrap()
     }
 

@@ -1,17 +1,21 @@
 //! What people see of a log: the rows of each event, and what later events change of them.
 
+use coppice_engine::action::{Action, Reason, Rule};
 use coppice_engine::event::{
-    Block, Descriptor, Event, Mode, Party, Receipt, ReceiptItem, Recorded, Route, Stop, TaskStatus, ToolFilter,
-    TreeLimits, TurnEnd, Usage,
+    Block, Decision, Descriptor, Event, Mode, Party, Receipt, ReceiptItem, Recorded, Route, Stop, TaskStatus,
+    ToolFilter, TreeLimits, TurnEnd, Usage,
 };
-use coppice_engine::id::{CallId, SessionId, TaskId};
+use coppice_engine::id::{AskId, CallId, SessionId, TaskId};
 use coppice_engine::text::plain;
 use coppice_engine::view::rows::{Context, gives_rows, rows};
-use coppice_engine::view::{MessageReceipt, Row, RowBody, TaskView, ToolResultRow, ToolRow};
+use coppice_engine::view::{AskState, MessageReceipt, Row, RowBody, TaskView, ToolResultRow, ToolRow};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 const SESSION: &str = "s1";
+
+/// Where the ask stands among the samples.
+const ASKED: i64 = 27;
 
 /// Puts events into one session, one second apart.
 fn log(events: Vec<Event>) -> Vec<Recorded> {
@@ -158,6 +162,45 @@ fn samples() -> Vec<Event> {
         Event::Limited { limits: TreeLimits { tokens: Some(100), ..TreeLimits::default() } },
         unknown("from_the_future"),
     ]
+    .into_iter()
+    .chain(asked())
+    .collect()
+}
+
+/// An ask with its answer. The samples before it are as many as its place says.
+fn asked() -> Vec<Event> {
+    let (ask, asked) = (AskId::from("ask-1"), ASKED);
+    let action = Action::Command { text: "make".to_owned(), background: false };
+    let reason = Reason { rule: Rule::Unknown, text: "It is not known\nto only read.".to_owned() };
+    vec![
+        Event::Asked { ask: ask.clone(), call: "2.1".into(), tool: "bash".to_owned(), action, allows: None, reason },
+        Event::Decided { ask: ask.clone(), asked, decision: Decision::Once, note: None, waited: true },
+        Event::LeaveTaken { ask: ask.clone(), asked, call: "3.1".into() },
+        Event::Withdrawn { ask, asked, reason: "asked anew".to_owned() },
+        Event::ModeSet { mode: Mode::ReadOnly },
+    ]
+}
+
+#[test]
+fn an_ask_shows_what_became_of_it() {
+    let of = |events: &[Event]| match body(events.to_vec()) {
+        RowBody::Ask { state, note, reason, .. } => (state, note, reason.text),
+        other => panic!("{other:?}"),
+    };
+    let events: Vec<Event> = asked();
+    let here = |event: &Event| match event.clone() {
+        Event::Decided { ask, decision, waited, .. } => {
+            Event::Decided { ask, asked: 1, decision, note: Some("a\u{202e}b".to_owned()), waited }
+        }
+        Event::Withdrawn { ask, reason, .. } => Event::Withdrawn { ask, asked: 1, reason },
+        other => other,
+    };
+    let why = "It is not known to only read.".to_owned();
+    assert_eq!(of(&events[..1]), (AskState::Open, None, why.clone()));
+    let decided = of(&[events[0].clone(), here(&events[1])]);
+    assert_eq!((decided.0, decided.1.is_some_and(|note| !note.contains('\u{202e}'))), (AskState::Once, true));
+    let withdrawn = of(&[events[0].clone(), here(&events[3])]);
+    assert_eq!(withdrawn, (AskState::Withdrawn, Some("asked anew".to_owned()), why));
 }
 
 /// Fails to build when a kind is added, so that it is added to the samples too.
@@ -186,6 +229,11 @@ fn is_in_samples(event: &Event) -> bool {
         | Event::Warned { .. }
         | Event::Limited { .. }
         | Event::Seeded { .. }
+        | Event::Asked { .. }
+        | Event::Decided { .. }
+        | Event::LeaveTaken { .. }
+        | Event::Withdrawn { .. }
+        | Event::ModeSet { .. }
         | Event::Unknown { .. } => samples().iter().any(|sample| sample.kind() == event.kind()),
     }
 }

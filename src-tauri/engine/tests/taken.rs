@@ -33,7 +33,7 @@ fn lives(session: &SessionId) -> bool {
 
 async fn open_root(engine: &Engine, cwd: &Path) -> SessionId {
     let opening =
-        Opening { cwd: cwd.to_owned(), model: None, mode: Mode::Ask, title: None, limits: TreeLimits::default() };
+        Opening { cwd: cwd.to_owned(), model: None, mode: Mode::Full, title: None, limits: TreeLimits::default() };
     engine.open_session(opening, &key()).await.unwrap()
 }
 
@@ -114,7 +114,7 @@ async fn a_holder_that_does_nothing_notices_and_leaves_the_store_of_the_next_pro
                 Opening {
                     cwd: lab.cwd.clone(),
                     model: None,
-                    mode: Mode::Ask,
+                    mode: Mode::Full,
                     title: None,
                     limits: TreeLimits::default()
                 },

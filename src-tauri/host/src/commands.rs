@@ -74,6 +74,11 @@ commands! {
     "What is configured, and what works." models(Nothing) -> Models;
     "The limits in force, and how far they are used." limits(LimitsArgs) -> LimitsView;
     "Gives a tree limits of its own." set_limits(SetLimitsArgs) -> Nothing;
+    "What waits for the person's leave, and with `all` what was decided lately." asks(AsksArgs) -> Asks;
+    "Answers an ask." answer(AnswerArgs) -> Answered;
+    "Changes what a session may do without asking." set_mode(SetModeArgs) -> Nothing;
+    "What is allowed for more than one call." allowances(Nothing) -> Allowances;
+    "Takes such an allowance back." disallow(DisallowArgs) -> Nothing;
     "Version, folders, and what is to be known at the start." about(Nothing) -> About;
     "Puts a session with all below it out of the way, or brings it back." archive(ArchiveArgs) -> Receipt;
     "Deletes a session with all below it." delete(DeleteArgs) -> Deleted;
@@ -119,10 +124,13 @@ pub fn typescript() -> String {
 
 /// All types of the wire, as TypeScript declarations.
 pub fn types_text() -> String {
+    use coppice_engine::action::{Action, Allowed, Reason, Rule};
     use coppice_engine::budget::Spent as LimitUse;
     use coppice_engine::config::{Desktop, Protocol};
-    use coppice_engine::event::{Party, ReceiptItem, ReceiptProcess, Route, Stop, TaskStatus, TreeLimits, TurnEnd};
-    use coppice_engine::id::CallId;
+    use coppice_engine::event::{
+        Decision, Party, ReceiptItem, ReceiptProcess, Route, Stop, TaskStatus, TreeLimits, TurnEnd,
+    };
+    use coppice_engine::id::{AskId, CallId};
     use coppice_engine::view;
     let config = ts_rs::Config::new().with_large_int("number");
     let mut out = String::new();
@@ -135,8 +143,14 @@ pub fn types_text() -> String {
         SessionId,
         TaskId,
         CallId,
+        AskId,
         Code,
         Mode,
+        Decision,
+        Action,
+        Allowed,
+        Reason,
+        Rule,
         Party,
         Stop,
         TurnEnd,
@@ -157,6 +171,10 @@ pub fn types_text() -> String {
         Tokens,
         SessionView,
         TaskView,
+        view::AskView,
+        view::AskState,
+        view::Lineage,
+        view::AllowanceView,
         view::MessageReceipt,
         view::Row,
         view::RowBody,
@@ -196,6 +214,13 @@ pub fn types_text() -> String {
         LimitUse,
         LimitsView,
         SetLimitsArgs,
+        AsksArgs,
+        Asks,
+        AnswerArgs,
+        Answered,
+        SetModeArgs,
+        Allowances,
+        DisallowArgs,
         About,
         ArchiveArgs,
         DeleteArgs,

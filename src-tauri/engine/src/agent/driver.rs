@@ -170,7 +170,8 @@ impl Driver {
 
     /// Accepts a message that finds the session idle, together with the turn that it starts.
     async fn accept_first(&mut self, letter: Letter) -> Option<Turn> {
-        if letter.from == Party::Person {
+        // What a person decided is the person's word, too.
+        if matches!(letter.from, Party::Person | Party::Runtime) {
             self.agent.held.store(false, Ordering::Release);
             self.person_spoke();
         }
@@ -302,7 +303,7 @@ impl Driver {
     /// Drives a turn that has begun to its end, and answers how it ended.
     async fn drive_turn(&mut self, mut turn: Turn, activation: Option<&Activation>) -> (TurnEnd, Option<String>) {
         let stop = self.agent.turn_token();
-        self.working = Some(self.shared.budgets.begin(&self.place.root));
+        self.working = Some(self.shared.budgets.begin(&self.place.root, &self.place.session));
         let ended = match self.follow_effects(&mut turn, &stop).await {
             Ok(ended) => ended,
             Err(error) => self.give_up(&error).await,
@@ -427,7 +428,8 @@ impl Driver {
         }
     }
 
-    async fn look(&self) -> Result<Input> {
+    async fn look(&mut self) -> Result<Input> {
+        self.place.mode = self.shared.log.mode(&self.place.session).await?;
         let owed = self.shared.log.owed(&self.place.session).await?;
         let waiting = self.transcript.waiting().cloned().collect();
         let mut spent = self.shared.budgets.spent(&self.place.root).await?;

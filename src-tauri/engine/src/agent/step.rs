@@ -265,11 +265,11 @@ impl Driver {
     /// A call, ready to run; it reports its outcome to `ended`, also when it could not begin or met a defect.
     fn prepare(&self, tools: &[Arc<Offer>], request: CallRequest, stop: &CancellationToken, ended: &Ended) -> Prepared {
         let CallRequest { id, name, args } = request;
-        let call = Call {
+        let mut call = Call {
             id: id.clone(),
             owner: self.agent.owner.clone(),
             cwd: self.place.cwd.clone(),
-            mode: self.place.mode,
+            only_reads: false,
             cancel: stop.child_token(),
             numbered: CancellationToken::new(),
             live: self.agent.live.output(&id),
@@ -285,14 +285,21 @@ impl Driver {
         });
         let ready = tool.and_then(|tool| Ok((tool, read_args(&args).map_err(Outcome::fail)?)));
         let in_order = ready.as_ref().is_ok_and(|(tool, args)| tool.in_order(args));
-        let (ended, numbered) = (ended.clone(), call.numbered.clone());
+        let (ended, numbered, shared) = (ended.clone(), call.numbered.clone(), self.shared.clone());
         let run = async move {
-            let began = Instant::now();
+            let mut began = Instant::now();
             let work = async {
-                match ready {
-                    Ok((tool, args)) => tool.run(&call, args).await,
-                    Err(outcome) => outcome,
+                let (tool, args) = match ready {
+                    Ok(ready) => ready,
+                    Err(outcome) => return outcome,
+                };
+                let actions = tool.actions(&call, &args).await;
+                if let Err(refused) = shared.gate.pass(&mut call, &name, actions).await {
+                    return refused;
                 }
+                // The time of the person is not the tool's.
+                began = Instant::now();
+                tool.run(&call, args).await
             };
             let outcome = AssertUnwindSafe(work).catch_unwind().await;
             let outcome =

@@ -45,3 +45,6 @@ pub const KEPT_DELETIONS: usize = 10_000;
 
 /// Of how many tasks it is remembered how far their owner has read.
 pub const KEPT_CURSORS: usize = 10_000;
+
+/// The longest word of a person to an agent whose ask is answered, in bytes.
+pub const MAX_NOTE: usize = 4 * 1024;

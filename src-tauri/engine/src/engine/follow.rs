@@ -4,7 +4,7 @@ use super::Inner;
 use crate::config::bounds::KEPT_DELETIONS;
 use crate::error::{Code, Error, Result};
 use crate::event::{Event, Recorded};
-use crate::id::{SessionId, TaskId};
+use crate::id::{AskId, SessionId, TaskId};
 use crate::live::Seen;
 use crate::task::lock;
 use crate::view::Frame;
@@ -167,6 +167,7 @@ impl Follow {
         // What was read of them a moment before does not bring them back.
         frame.sessions.retain(|session| !frame.removed.contains(&session.id));
         frame.tasks.retain(|task| !frame.removed.contains(&task.owner));
+        frame.asks.retain(|ask| !frame.removed.contains(&ask.session));
         if self.trouble.has_changed().unwrap_or(false) {
             frame.status = Some(self.trouble.borrow_and_update().clone().unwrap_or_default());
         }
@@ -179,6 +180,7 @@ impl Follow {
         let mut touched: BTreeSet<SessionId> = BTreeSet::new();
         let mut tasks: BTreeSet<TaskId> = BTreeSet::new();
         let mut rows: BTreeSet<i64> = BTreeSet::new();
+        let mut asks: BTreeSet<AskId> = BTreeSet::new();
         for recorded in events {
             touched.insert(recorded.session.clone());
             match &recorded.event {
@@ -188,6 +190,12 @@ impl Follow {
                 }
                 Event::TaskStopping { task, .. } | Event::TaskSettled { task, .. } => {
                     tasks.insert(task.clone());
+                }
+                Event::Asked { ask, .. }
+                | Event::Decided { ask, .. }
+                | Event::Withdrawn { ask, .. }
+                | Event::LeaveTaken { ask, .. } => {
+                    asks.insert(ask.clone());
                 }
                 _ => {}
             }
@@ -201,6 +209,10 @@ impl Follow {
                 touched.extend(task.child.clone());
                 frame.tasks.push(task);
             }
+        }
+        for ask in &asks {
+            // So can an ask.
+            frame.asks.extend(self.inner.log.ask_view(ask).await.ok());
         }
         frame.sessions = self.inner.sessions_with_ancestors(&touched).await?;
         if let Some(session) = &self.session {

@@ -1,13 +1,14 @@
 //! Opening a data folder: lock, migrate, end what a crash left, mend every session, and only then let anyone in.
 
 use super::{Engine, Inner, models};
-use crate::agent::Agents;
+use crate::agent::{Agents, Fence, Gate};
+use crate::asks::Asks;
 use crate::budget::Budgets;
 use crate::config::Config;
 use crate::config::bounds::AGENT_REST;
 use crate::control::Control;
 use crate::engine::lock::FolderLock;
-use crate::env::Env;
+use crate::env::{self, Env};
 use crate::error::{Code, Error, Result};
 use crate::event::Event;
 use crate::llm::Model;
@@ -83,11 +84,14 @@ impl Engine {
         let (pulse, _) = watch::channel(0);
         let tasks = Tasks::new(log.clone(), config.limits.clone(), Outputs::new(folder.join("output")));
         let budgets = Budgets::new(env.clone(), log.clone(), config.limits.clone());
+        let asks = Asks::new(log.clone());
+        let fence = Fence { home: env::path("HOME"), out_of_reach: vec![folder.clone()], confined: false };
         let agents = Agents::new(
             env.clone(),
             log.clone(),
             config.clone(),
             budgets.clone(),
+            Gate::new(log.clone(), asks.clone(), budgets.clone(), fence),
             ready,
             tasks.clone(),
             scope.clone(),
@@ -111,6 +115,7 @@ impl Engine {
             config,
             env,
             log,
+            asks,
             budgets,
             processes,
             tasks,

@@ -27,7 +27,21 @@ impl Inner {
         for task in tasks.iter().filter(|task| task.child.is_none() && !task.status.is_terminal()) {
             count(Some(task.owner.clone()));
         }
+        let asking: Vec<(Option<SessionId>, u32)> = sessions
+            .iter()
+            .filter(|session| session.needs_you > 0)
+            .map(|session| (session.parent.clone(), session.needs_you))
+            .collect();
+        let mut asks: HashMap<SessionId, u32> = HashMap::new();
+        for (from, count) in asking {
+            let mut at = from;
+            while let Some(id) = at {
+                *asks.entry(id.clone()).or_default() += count;
+                at = parents.get(&id).cloned().flatten();
+            }
+        }
         for session in &mut sessions {
+            session.needs_you += asks.get(&session.id).copied().unwrap_or(0);
             session.live_below = below.get(&session.id).copied().unwrap_or(0);
             session.steerable = self.agents.get(&session.id).is_some_and(|agent| agent.steerable());
         }

@@ -1,10 +1,10 @@
 //! What is written: the rules that a write must keep, the events, and their projections with them.
 
 use super::fault::{Fault, unknown_session, unknown_task};
-use super::project;
 use super::read::recorded;
 use super::writer::{Writing, last_seq};
 use super::{Entry, Gone, TaskDraft};
+use super::{asks, project};
 use crate::error::{Code, Error};
 use crate::event::{Block, Event, Recorded};
 use crate::id::{SessionId, TaskId};
@@ -47,7 +47,7 @@ pub(super) fn written_under(sql: &Connection, key: &str) -> Result<Option<Vec<Re
     Ok(Some(written))
 }
 
-fn one(
+pub(super) fn one(
     writing: &Writing,
     session: &SessionId,
     key: Option<&str>,
@@ -136,6 +136,7 @@ fn check(sql: &Connection, session: &SessionId, last_n: Option<i64>, event: &Eve
             Some((_, false)) => Ok(()),
             None => Err(unknown_task(task.as_str()).into()),
         },
+        Event::Decided { .. } | Event::Withdrawn { .. } | Event::LeaveTaken { .. } => asks::check(sql, session, event),
         _ => Ok(()),
     }
 }
@@ -162,14 +163,17 @@ fn task_status(sql: &Connection, task: &TaskId) -> rusqlite::Result<Option<(Stri
         .optional()
 }
 
+/// The next number of the durable counter of a kind.
+pub(super) fn next_number(sql: &Connection, kind: &str) -> rusqlite::Result<i64> {
+    sql.prepare_cached(
+        "INSERT INTO counter (kind, n) VALUES (?1, 1) ON CONFLICT (kind) DO UPDATE SET n = n + 1 RETURNING n",
+    )?
+    .query_row([kind], |row| row.get(0))
+}
+
 /// Gives the task an id and appends its start.
 pub(super) fn start_task(writing: &Writing, draft: &TaskDraft) -> Result<(TaskId, Recorded), Fault> {
-    let number: i64 = writing
-        .sql
-        .prepare_cached(
-            "INSERT INTO counter (kind, n) VALUES (?1, 1) ON CONFLICT (kind) DO UPDATE SET n = n + 1 RETURNING n",
-        )?
-        .query_row([&draft.kind], |row| row.get(0))?;
+    let number = next_number(writing.sql, &draft.kind)?;
     let task = TaskId(format!("{}-{number}", draft.kind));
     let started = Event::TaskStarted {
         task: task.clone(),
@@ -220,10 +224,11 @@ pub(super) fn delete(writing: &Writing, tops: &[SessionId]) -> Result<Gone, Faul
             for task in owned.query_map([&session], |row| row.get(0))? {
                 gone.tasks.push(TaskId(task?));
             }
-            // Tasks, notices and open calls go with the session.
+            // Tasks, notices, asks and open calls go with the session.
             for statement in [
                 "DELETE FROM session WHERE id = ?1",
                 "DELETE FROM partial WHERE session = ?1",
+                "DELETE FROM allowance WHERE session = ?1",
                 "DELETE FROM event WHERE session = ?1",
             ] {
                 sql.prepare_cached(statement)?.execute([&session])?;

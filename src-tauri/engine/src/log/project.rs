@@ -1,6 +1,7 @@
 //! Fold: events -> the tables that the start screen, the tree and the recovery read. Folds take any log as it stands:
 //! what does not fit is passed over, so that every prefix of a log folds.
 
+use super::asks;
 use super::fault::Fault;
 use super::read::{SESSION, Session, from_word, session, word};
 use crate::event::{Block, Event, Recorded, TaskStatus, TurnEnd, Usage};
@@ -24,12 +25,13 @@ pub(super) fn apply(sql: &Connection, recorded: &Recorded) -> Result<(), Fault> 
         bring_back(sql, &recorded.session)?;
     }
     apply_calls(sql, recorded)?;
+    asks::apply(sql, recorded)?;
     apply_tasks(sql, recorded)
 }
 
 /// Drops the projections and makes them anew from the log.
 pub(super) fn rebuild(sql: &Connection) -> Result<(), Fault> {
-    sql.execute_batch("DELETE FROM notice; DELETE FROM task; DELETE FROM call; DELETE FROM session;")?;
+    sql.execute_batch("DELETE FROM notice; DELETE FROM task; DELETE FROM call; DELETE FROM ask; DELETE FROM session;")?;
     let mut statement = sql.prepare("SELECT seq, session, n, at, kind, v, body FROM event ORDER BY seq")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
@@ -117,6 +119,7 @@ fn fold(session: &mut Session, recorded: &Recorded) {
             end_turn(view, *end, detail.as_deref());
         }
         Event::Renamed { title } => view.title.clone_from(title),
+        Event::ModeSet { mode } => view.mode = *mode,
         _ => {}
     }
 }
@@ -239,7 +242,7 @@ fn apply_tasks(sql: &Connection, recorded: &Recorded) -> Result<(), Fault> {
                 child.as_ref().map(SessionId::as_str),
                 recorded.at
             ])?;
-            count(sql, task, task_kind)?;
+            count(sql, task.as_str(), task_kind)?;
             if let Some(child) = child {
                 follow(sql, child)?;
             }
@@ -289,9 +292,9 @@ fn apply_tasks(sql: &Connection, recorded: &Recorded) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Raises the counter of the kind, so that no later task is given the same id.
-fn count(sql: &Connection, task: &TaskId, kind: &str) -> Result<(), Fault> {
-    let number = task.as_str().strip_prefix(kind).and_then(|rest| rest.strip_prefix('-')?.parse::<u32>().ok());
+/// Raises the counter of the kind, so that no later task or ask is given the same id.
+pub(super) fn count(sql: &Connection, id: &str, kind: &str) -> Result<(), Fault> {
+    let number = id.strip_prefix(kind).and_then(|rest| rest.strip_prefix('-')?.parse::<u32>().ok());
     if let Some(number) = number {
         sql.prepare_cached(
             "INSERT INTO counter (kind, n) VALUES (?1, ?2) ON CONFLICT (kind) DO UPDATE SET n = max(n, excluded.n)",
@@ -382,7 +385,7 @@ fn save(sql: &Connection, session: &Session) -> Result<(), Fault> {
     let Session { view, turn_open, asking } = session;
     sql.prepare_cached(
         "UPDATE session SET title = ?2, state = ?3, detail = ?4, task = ?5, last_sign_at = ?6, started_at = ?7,
-             ended_at = ?8, step = ?9, input = ?10, output = ?11, cached = ?12, estimated = ?13, requests = ?14,
+             ended_at = ?8, mode = ?19, step = ?9, input = ?10, output = ?11, cached = ?12, estimated = ?13, requests = ?14,
              last_n = ?15, turn_open = ?16, asking = ?17, archived = ?18
          WHERE id = ?1",
     )?
@@ -404,7 +407,8 @@ fn save(sql: &Connection, session: &Session) -> Result<(), Fault> {
         view.last_n,
         turn_open,
         asking,
-        view.archived
+        view.archived,
+        word(&view.mode)?
     ])?;
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! What is read: a few connections that cannot write, used off the async threads, one snapshot for each question.
 
+use super::asks;
 use super::fault::{Fault, Loss, unknown_session, unknown_task};
 use super::held::Held;
 use super::writer::Gate;
@@ -259,10 +260,14 @@ pub(super) fn sessions(sql: &Connection, root: Option<&SessionId>) -> Result<Vec
     let all = format!("SELECT {SESSION} FROM session ORDER BY seq");
     let tree = format!("SELECT {SESSION} FROM session WHERE root = ?1 ORDER BY seq");
     let view = |row: &Row| Ok(session(row)?.view);
-    match root {
-        None => sql.prepare_cached(&all)?.query_and_then([], view)?.collect(),
-        Some(root) => sql.prepare_cached(&tree)?.query_and_then([root.as_str()], view)?.collect(),
-    }
+    let mut found: Vec<SessionView> = match root {
+        None => sql.prepare_cached(&all)?.query_and_then([], view)?.collect::<Result<_, Fault>>()?,
+        Some(root) => {
+            sql.prepare_cached(&tree)?.query_and_then([root.as_str()], view)?.collect::<Result<_, Fault>>()?
+        }
+    };
+    asks::mark(sql, &mut found)?;
+    Ok(found)
 }
 
 pub(super) fn children(sql: &Connection, root: &SessionId) -> Result<Vec<SessionId>, Fault> {

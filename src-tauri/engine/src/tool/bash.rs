@@ -3,9 +3,9 @@
 pub mod background;
 pub mod terminal;
 
+use crate::action::Action;
 use crate::config::bounds::{DEFAULT_COMMAND, MAX_COMMAND, MAX_TASK};
 use crate::error::{Code, Result};
-use crate::event::Mode;
 use crate::event::ReceiptProcess;
 use crate::id::TaskId;
 use crate::llm::ToolSpec;
@@ -227,14 +227,16 @@ impl Tool for Bash {
         super::in_background(args)
     }
 
+    async fn actions(&self, _call: &Call, args: &Value) -> Vec<Action> {
+        let command = |args: Args| Action::Command { text: args.command, background: args.run_in_background };
+        arguments(args.clone()).map(command).into_iter().collect()
+    }
+
     async fn run(&self, call: &Call, args: Value) -> Outcome {
         let args: Args = match arguments(args) {
             Ok(args) => args,
             Err(refusal) => return refusal,
         };
-        if call.mode == Mode::ReadOnly {
-            return Outcome::fail("This session may only look (read-only): it runs no commands. Nothing was started.");
-        }
         if args.command.trim().is_empty() {
             return Outcome::fail("The command is empty. Give the command to run.");
         }

@@ -1,10 +1,12 @@
 //! Changing a part of a file: an exact text is replaced by another.
 
+use crate::action::Action;
 use crate::llm::ToolSpec;
 use crate::prompt::Given;
+use crate::scope::Scope;
 use crate::text::cut;
 use crate::tool::files::changes::Changes;
-use crate::tool::files::{FileMemory, Stamp, Standing, WHOLE, changed, content, disk, may_change};
+use crate::tool::files::{FileMemory, Stamp, Standing, WHOLE, changed, content, disk};
 use crate::tool::{Call, Outcome, Tool, arguments};
 use async_trait::async_trait;
 use serde::Deserialize;
@@ -59,6 +61,12 @@ impl Tool for EditFile {
         }
     }
 
+    async fn actions(&self, _call: &Call, args: &Value) -> Vec<Action> {
+        let Ok(EditArgs { path, old, new, .. }) = arguments(args.clone()) else { return Vec::new() };
+        let diff = Scope::blocking(move || Changes::between(&old, &new).diff).await;
+        vec![Action::Write { path: path.into(), diff }]
+    }
+
     async fn run(&self, call: &Call, args: Value) -> Outcome {
         let args: EditArgs = match arguments(args) {
             Ok(args) => args,
@@ -71,7 +79,6 @@ impl Tool for EditFile {
 }
 
 fn edit(memory: &FileMemory, call: &Call, args: &EditArgs) -> Result<Outcome, Outcome> {
-    may_change(call)?;
     if args.old.is_empty() {
         return Err(Outcome::fail("`old` is empty. Give the text to replace: this tool makes no new files."));
     }

@@ -1,10 +1,11 @@
 //! Reading and writing files. Every path is judged by where it really leads; every write is whole; nobody writes over
 //! a change that it has not seen.
 
+use crate::action::Action;
 use crate::config::bounds::MAX_RESULT;
-use crate::event::Mode;
 use crate::llm::ToolSpec;
 use crate::prompt::Given;
+use crate::scope::Scope;
 use crate::tool::{Call, Outcome, Tool, arguments};
 use async_trait::async_trait;
 use changes::Changes;
@@ -13,6 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fs::{File, Metadata};
 use std::io::{Cursor, Read};
+use std::path::PathBuf;
 
 pub(super) mod changes;
 pub(super) mod disk;
@@ -84,6 +86,11 @@ impl Tool for ReadFile {
         }
     }
 
+    async fn actions(&self, _call: &Call, args: &Value) -> Vec<Action> {
+        let read = |args: ReadArgs| Action::Read { path: args.path.into() };
+        arguments(args.clone()).map(read).into_iter().collect()
+    }
+
     async fn run(&self, call: &Call, args: Value) -> Outcome {
         let args: ReadArgs = match arguments(args) {
             Ok(args) => args,
@@ -114,6 +121,19 @@ impl Tool for WriteFile {
                 "required": ["path", "content"]
             }),
         }
+    }
+
+    async fn actions(&self, call: &Call, args: &Value) -> Vec<Action> {
+        let Ok(args) = arguments::<WriteArgs>(args.clone()) else { return Vec::new() };
+        let path = PathBuf::from(args.path);
+        let target = call.cwd.join(&path);
+        // What stands there is shown to the person, not to the session. What cannot be compared counts as nothing.
+        let compare = move || {
+            let held = std::fs::metadata(&target).is_ok_and(|found| found.is_file() && found.len() <= WHOLE);
+            let before = if held { std::fs::read_to_string(&target).unwrap_or_default() } else { String::new() };
+            Changes::between(&before, &args.content).diff
+        };
+        vec![Action::Write { path, diff: Scope::blocking(compare).await }]
     }
 
     async fn run(&self, call: &Call, args: Value) -> Outcome {
@@ -177,7 +197,6 @@ pub(super) fn content(file: &mut File, metadata: &Metadata) -> std::io::Result<R
 }
 
 fn write(memory: &FileMemory, call: &Call, args: &WriteArgs) -> Result<Outcome, Outcome> {
-    may_change(call)?;
     if args.content.len() as u64 > WHOLE {
         return Err(Outcome::fail(format!("The content is larger than {WHOLE} bytes. Nothing was written.")));
     }
@@ -234,12 +253,4 @@ pub(super) fn changed(shown: &str, by: Option<&crate::id::SessionId>) -> Outcome
     Outcome::fail(format!(
         "{shown} has changed since you read it{by}. Nothing was written: read it again, then redo it."
     ))
-}
-
-/// Refuses a change where the session may only look.
-pub(super) fn may_change(call: &Call) -> Result<(), Outcome> {
-    match call.mode {
-        Mode::ReadOnly => Err(Outcome::fail("This session may only look, so nothing was written.")),
-        Mode::Ask | Mode::AcceptEdits | Mode::Full => Ok(()),
-    }
 }

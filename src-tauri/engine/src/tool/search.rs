@@ -1,6 +1,7 @@
 //! Finding files by name and lines by content. What `.gitignore` leaves out is left out, links are not followed, and
 //! every search ends: when it is stopped, when it has enough, or when its time is over.
 
+use crate::action::Action;
 use crate::config::bounds::MAX_RESULT;
 use crate::llm::ToolSpec;
 use crate::prompt::Given;
@@ -114,6 +115,11 @@ impl Tool for Glob {
         }
     }
 
+    async fn actions(&self, _call: &Call, args: &Value) -> Vec<Action> {
+        let start = |args: GlobArgs| args.path.map(|path| Action::Read { path: path.into() });
+        arguments(args.clone()).ok().and_then(start).into_iter().collect()
+    }
+
     async fn run(&self, call: &Call, args: Value) -> Outcome {
         let args: GlobArgs = match arguments(args) {
             Ok(args) => args,
@@ -147,6 +153,11 @@ impl Tool for Grep {
                 "required": ["pattern"]
             }),
         }
+    }
+
+    async fn actions(&self, _call: &Call, args: &Value) -> Vec<Action> {
+        let start = |args: GrepArgs| args.path.map(|path| Action::Read { path: path.into() });
+        arguments(args.clone()).ok().and_then(start).into_iter().collect()
     }
 
     async fn run(&self, call: &Call, args: Value) -> Outcome {
@@ -364,7 +375,6 @@ fn walk(
 mod tests {
     use super::{End, walk};
     use crate::env::Env;
-    use crate::event::Mode;
     use crate::id::{AgentId, CallId, Owner, SessionId};
     use crate::prompt::Given;
     use crate::tool::files::{FileMemory, disk};
@@ -388,7 +398,7 @@ mod tests {
             id: CallId::from("1.0"),
             owner: Owner { session: SessionId::from("one"), agent: AgentId(1) },
             cwd: folder.path().to_owned(),
-            mode: Mode::Full,
+            only_reads: false,
             cancel: CancellationToken::new(),
             numbered: CancellationToken::new(),
             given: Given::default(),

@@ -5,10 +5,11 @@
 //! log has its rows, and what comes later changes only the rows of the event that it completes. Of a call whose result
 //! tells no child, which is one that runs or came to nothing, only the configuration knows that it delegates.
 
+use crate::action::{Action, Reason};
 use crate::event::{Block, Event, Party, Receipt, ReceiptItem, Recorded, TurnEnd};
 use crate::id::{CallId, SessionId, TaskId};
 use crate::text::{cut, plain};
-use crate::view::{MessageReceipt, Row, RowBody, TaskView, ToolResultRow, ToolRow, spent};
+use crate::view::{AskState, MessageReceipt, Row, RowBody, TaskView, ToolResultRow, ToolRow, spent};
 use serde_json::Value;
 
 mod target;
@@ -54,6 +55,11 @@ const KNOWN: &[&str] = &[
     "stopped",
     "renamed",
     "archived",
+    "asked",
+    "decided",
+    "withdrawn",
+    "leave_taken",
+    "mode_set",
 ];
 
 /// What the rows of a session need to know beyond its events.
@@ -79,6 +85,8 @@ pub fn gives_rows(kind: &str) -> bool {
             | "stopped"
             | "warned"
             | "seeded"
+            | "asked"
+            | "mode_set"
     ) || !KNOWN.contains(&kind)
 }
 
@@ -91,7 +99,9 @@ pub fn rows(event: &Recorded, about: &[Recorded], context: &Context<'_>) -> Vec<
             let (text, receipt) = (shown(text), receipt(about));
             match from {
                 Party::Person => one(None, RowBody::Message { text, receipt }),
-                Party::Parent | Party::Owner | Party::Limit | Party::Runtime => {
+                // What Coppice tells the model is shown by what it tells of.
+                Party::Runtime => Vec::new(),
+                Party::Parent | Party::Owner | Party::Limit => {
                     let asker = context.parent.unwrap_or(&event.session).clone();
                     one(None, RowBody::AskText { asker, text, receipt })
                 }
@@ -154,6 +164,20 @@ pub fn rows(event: &Recorded, about: &[Recorded], context: &Context<'_>) -> Vec<
             )
         }
         Event::Stopped { receipt } => one(None, RowBody::Decision { receipt: readable(receipt) }),
+        Event::Asked { ask, call, tool, action, reason, .. } => {
+            let (state, note) = decided(about);
+            let body = RowBody::Ask {
+                ask: ask.clone(),
+                call: call.clone(),
+                tool: plain(tool, MAX_TARGET),
+                action: legible(action),
+                reason: Reason { rule: reason.rule, text: plain(&reason.text, MAX_LINE) },
+                state,
+                note,
+            };
+            one(None, body)
+        }
+        Event::ModeSet { mode } => one(None, RowBody::Mode { mode: *mode }),
         Event::Unknown { kind, .. } => one(None, RowBody::Unknown { event: plain(kind, MAX_LINE) }),
         Event::SessionOpened { .. }
         | Event::Described(_)
@@ -168,6 +192,9 @@ pub fn rows(event: &Recorded, about: &[Recorded], context: &Context<'_>) -> Vec<
         | Event::TaskStopping { .. }
         | Event::TaskLearned { .. }
         | Event::Limited { .. }
+        | Event::Decided { .. }
+        | Event::Withdrawn { .. }
+        | Event::LeaveTaken { .. }
         | Event::Renamed { .. }
         | Event::Archived { .. } => Vec::new(),
     }
@@ -182,6 +209,28 @@ fn warning(limit: &str, used: u64, most: u64) -> String {
             let part = used.saturating_mul(100) / most.max(1);
             format!("{part} % of its budget used, told to finish up: {}", spent(limit, used, most))
         }
+    }
+}
+
+/// What became of an ask.
+fn decided(about: &[Recorded]) -> (AskState, Option<String>) {
+    let told = about.iter().rev().find_map(|event| match &event.event {
+        Event::Decided { decision, note, .. } => {
+            Some((AskState::from(*decision), note.as_deref().map(|note| plain(note, MAX_LINE))))
+        }
+        Event::Withdrawn { reason, .. } => Some((AskState::Withdrawn, Some(plain(reason, MAX_LINE)))),
+        _ => None,
+    });
+    told.unwrap_or((AskState::Open, None))
+}
+
+/// An action as a row carries it.
+fn legible(action: &Action) -> Action {
+    let short = |text: &str| cut(text, MAX_DETAIL).to_owned();
+    match action {
+        Action::Read { path } => Action::Read { path: path.clone() },
+        Action::Write { path, diff } => Action::Write { path: path.clone(), diff: short(diff) },
+        Action::Command { text, background } => Action::Command { text: short(text), background: *background },
     }
 }
 

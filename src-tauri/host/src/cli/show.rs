@@ -133,6 +133,12 @@ fn row_text(row: &Row) -> String {
             let end = end.as_str().unwrap_or("ended").replace('_', " ");
             format!("Turn {end}{}", detail.as_ref().map(|detail| format!(": {detail}")).unwrap_or_default())
         }
+        RowBody::Ask { ask, action, reason, state, note, .. } => {
+            let note = note.as_ref().map(|note| format!(": {}", text::line(note, 200))).unwrap_or_default();
+            let (what, why) = (text::line(&action.exact(), 400), text::line(&reason.text, 200));
+            format!("Asked for leave ({ask}) to {}: {what}\n  {why}\n  {}{note}", action.words(), state.words())
+        }
+        RowBody::Mode { mode } => format!("You set what it may do: {}", mode.word()),
         RowBody::Unknown { event } => format!("(an event this version does not know: {event})"),
     }
 }

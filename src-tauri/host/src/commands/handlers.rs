@@ -179,6 +179,30 @@ pub async fn set_limits(host: &Host, args: SetLimitsArgs) -> Answer<Nothing> {
     Ok(Nothing {})
 }
 
+pub async fn asks(host: &Host, args: AsksArgs) -> Answer<Asks> {
+    host.engine.check_held()?;
+    Ok(Asks { asks: host.engine.asks(args.all.unwrap_or(false)).await? })
+}
+
+pub async fn answer(host: &Host, args: AnswerArgs) -> Answer<Answered> {
+    let ask = host.engine.answer(&args.ask, args.decision, args.note, key(&args.key)?).await?;
+    Ok(Answered { ask })
+}
+
+pub async fn set_mode(host: &Host, args: SetModeArgs) -> Answer<Nothing> {
+    host.engine.set_mode(&args.session, args.mode, key(&args.key)?).await?;
+    Ok(Nothing {})
+}
+
+pub async fn allowances(host: &Host, _: Nothing) -> Answer<Allowances> {
+    Ok(Allowances { allowances: host.engine.allowances().await? })
+}
+
+pub async fn disallow(host: &Host, args: DisallowArgs) -> Answer<Nothing> {
+    host.engine.disallow(&args.ask, key(&args.key)?).await?;
+    Ok(Nothing {})
+}
+
 pub async fn about(host: &Host, _: Nothing) -> Answer<About> {
     Ok(About {
         version: env!("CARGO_PKG_VERSION").to_owned(),

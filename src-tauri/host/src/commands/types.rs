@@ -4,9 +4,9 @@ use coppice_engine::budget::Spent as LimitUse;
 use coppice_engine::config::{Limits, Notices};
 use coppice_engine::engine::ModelView;
 use coppice_engine::error::{Code, Error};
-use coppice_engine::event::{Mode, Receipt, Route, TreeLimits};
-use coppice_engine::id::{SessionId, TaskId};
-use coppice_engine::view::{SessionView, TaskView, Tokens};
+use coppice_engine::event::{Decision, Mode, Receipt, Route, TreeLimits};
+use coppice_engine::id::{AskId, SessionId, TaskId};
+use coppice_engine::view::{AllowanceView, AskView, SessionView, TaskView, Tokens};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use ts_rs::TS;
@@ -328,6 +328,73 @@ pub struct SetLimitsArgs {
     pub session: SessionId,
     /// What is to change; 0 means none.
     pub limits: TreeLimits,
+    /// Client-minted.
+    pub key: String,
+}
+
+/// Arguments of `asks`.
+#[derive(Debug, Deserialize, TS)]
+#[serde(deny_unknown_fields)]
+pub struct AsksArgs {
+    /// Also those that were answered or taken back lately.
+    #[ts(optional)]
+    pub all: Option<bool>,
+}
+
+/// Answer of `asks`.
+#[derive(Debug, Serialize, TS)]
+pub struct Asks {
+    /// Those that wait, oldest first; then the others, newest first.
+    pub asks: Vec<AskView>,
+}
+
+/// Arguments of `answer`.
+#[derive(Debug, Deserialize, TS)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerArgs {
+    /// The ask.
+    pub ask: AskId,
+    /// The answer.
+    pub decision: Decision,
+    /// A word to the agent, at most 4 KiB.
+    #[ts(optional)]
+    pub note: Option<String>,
+    /// Client-minted.
+    pub key: String,
+}
+
+/// Answer of `answer`.
+#[derive(Debug, Serialize, TS)]
+pub struct Answered {
+    /// The ask as it stands now.
+    pub ask: AskView,
+}
+
+/// Arguments of `set_mode`.
+#[derive(Debug, Deserialize, TS)]
+#[serde(deny_unknown_fields)]
+pub struct SetModeArgs {
+    /// The session.
+    pub session: SessionId,
+    /// What it may do without asking, from its next call on.
+    pub mode: Mode,
+    /// Client-minted.
+    pub key: String,
+}
+
+/// Answer of `allowances`.
+#[derive(Debug, Serialize, TS)]
+pub struct Allowances {
+    /// What is allowed for more than one call, oldest first.
+    pub allowances: Vec<AllowanceView>,
+}
+
+/// Arguments of `disallow`.
+#[derive(Debug, Deserialize, TS)]
+#[serde(deny_unknown_fields)]
+pub struct DisallowArgs {
+    /// The ask whose answer is taken back.
+    pub ask: AskId,
     /// Client-minted.
     pub key: String,
 }

@@ -1,0 +1,144 @@
+//! The gate: what a call would do is judged before it does it, and the person is asked where that is needed.
+
+use crate::action::Action;
+use crate::asks::{Answer, Asks, Question};
+use crate::budget::{Budgets, Pause};
+use crate::error::Error;
+use crate::event::Event;
+use crate::id::SessionId;
+use crate::log::Log;
+use crate::permission::{Circumstances, Verdict, allowed, judge};
+use crate::scope::Scope;
+use crate::tool::{Call, Outcome};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What judges the calls of all sessions.
+pub struct Gate {
+    log: Log,
+    asks: Asks,
+    budgets: Budgets,
+    fence: Arc<Fence>,
+}
+
+/// What holds for every session.
+#[derive(Clone, Debug)]
+pub struct Fence {
+    /// The person's own folder.
+    pub home: Option<PathBuf>,
+    /// What no call may touch.
+    pub out_of_reach: Vec<PathBuf>,
+    /// Whether a command can be held to reading here.
+    pub confined: bool,
+}
+
+impl Gate {
+    /// A gate that asks by `asks`.
+    pub fn new(log: Log, asks: Asks, budgets: Budgets, fence: Fence) -> Self {
+        Self { log, asks, budgets, fence: Arc::new(fence) }
+    }
+
+    /// Waits until a call may do all of this, and says in the call how it is held to that. Its outcome when it may not,
+    /// or was stopped first.
+    pub(super) async fn pass(&self, call: &mut Call, tool: &str, actions: Vec<Action>) -> Result<(), Outcome> {
+        for action in actions {
+            let verdict = self.verdict(call, &action).await.map_err(|error| unjudged(&error))?;
+            match verdict {
+                Verdict::Free => {}
+                Verdict::FreeConfined => call.only_reads = true,
+                Verdict::Refuse(reason) => {
+                    return Err(Outcome::fail(format!("Not allowed: {} Nothing was done.", reason.text)));
+                }
+                Verdict::Ask(reason) => {
+                    if let Some(why) = self.asks.nobody() {
+                        return Err(Outcome::fail(format!("Not allowed: {} {why} Nothing was done.", reason.text)));
+                    }
+                    // Those after it do not wait for the person.
+                    call.numbered.cancel();
+                    let _pause = self.pause(&call.owner.session).await.map_err(|error| unjudged(&error))?;
+                    let question = Question {
+                        session: call.owner.session.clone(),
+                        call: call.id.clone(),
+                        tool: tool.to_owned(),
+                        allows: allowed(&call.cwd, &action),
+                        action,
+                        reason,
+                    };
+                    match self.asks.ask(question, &call.cancel).await.map_err(|error| unjudged(&error))? {
+                        Some(Answer::Yes) => {}
+                        Some(Answer::No(note)) => return Err(denied(note.as_deref())),
+                        None => return Err(Outcome::fail("It was stopped while it waited for the person's leave.")),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops the clock of the session that asks, and of those above it that wait for it in a call.
+    async fn pause(&self, session: &SessionId) -> Result<Pause, Error> {
+        let mut record = self.log.session(session).await?;
+        let (root, mut waiting) = (record.root.clone(), vec![session.clone()]);
+        while let Some(parent) = record.parent.filter(|_| record.task.is_none()) {
+            record = self.log.session(&parent).await?;
+            waiting.push(parent);
+        }
+        Ok(self.budgets.pause(&root, waiting))
+    }
+
+    /// What is decided about an action, with what the person has allowed before.
+    async fn verdict(&self, call: &Call, action: &Action) -> Result<Verdict, Error> {
+        let session = &call.owner.session;
+        let mode = self.log.mode(session).await?;
+        let (fence, cwd) = (self.fence.clone(), call.cwd.clone());
+        let look = {
+            let action = action.clone();
+            move |allowances: Vec<_>| {
+                let Fence { home, out_of_reach, confined } = &*fence;
+                let (home, confined) = (home.as_deref(), *confined);
+                judge(
+                    &Circumstances { mode, cwd: &cwd, home, out_of_reach, confined, allowances: &allowances },
+                    &action,
+                )
+            }
+        };
+        let bare = look.clone();
+        let verdict = Scope::blocking(move || bare(Vec::new())).await;
+        if !matches!(verdict, Verdict::Ask(_)) {
+            return Ok(verdict);
+        }
+        let allowances = self.log.allowances(session, &call.cwd).await?;
+        if !allowances.is_empty() {
+            let given: Vec<_> = allowances.iter().map(|(_, allowance)| allowance.clone()).collect();
+            let with = Scope::blocking(move || look(given)).await;
+            if !matches!(with, Verdict::Ask(_)) {
+                let what = allowed(&call.cwd, action);
+                let by = allowances.iter().find(|(_, allowance)| what.as_ref() == Some(&allowance.what));
+                if let Some((ask, _)) = by {
+                    self.log.use_allowance(ask).await?;
+                }
+                return Ok(with);
+            }
+        }
+        match self.log.owed_leave(session, action).await? {
+            Some(owed) => {
+                let taken = Event::LeaveTaken { ask: owed.id, asked: owed.n, call: call.id.clone() };
+                self.log.append(session, vec![taken]).await?;
+                Ok(Verdict::Free)
+            }
+            None => Ok(verdict),
+        }
+    }
+}
+
+fn unjudged(error: &Error) -> Outcome {
+    Outcome::fail(format!("It could not be told whether this is allowed: {} Nothing was done.", error.message()))
+}
+
+/// What the model reads when the person said no.
+fn denied(note: Option<&str>) -> Outcome {
+    let note = note.map(|note| format!(" The person said: {note}")).unwrap_or_default();
+    Outcome::fail(format!(
+        "The person did not allow this. Nothing was done; do not try to get the same done in another way.{note}"
+    ))
+}
