@@ -3,8 +3,54 @@
 export type SessionId = string;
 export type TaskId = string;
 export type CallId = string;
+export type AskId = string;
 export type Code = "bad_request" | "unknown_session" | "unknown_task" | "not_yours" | "not_delivered" | "stale" | "conflict" | "not_resumable" | "busy" | "held_elsewhere" | "refused" | "limit" | "model" | "store" | "gone" | "too_large" | "shutting_down" | "internal";
 export type Mode = "read-only" | "ask" | "accept-edits" | "full";
+export type Decision = "once" | "branch" | "always" | "deny" | "later";
+export type Action = { "kind": "read", 
+/**
+ * As the model wrote it.
+ */
+path: string, } | { "kind": "write", 
+/**
+ * As the model wrote it.
+ */
+path: string, 
+/**
+ * What the person is shown of the change. It does not weigh in the judgement.
+ */
+diff: string, } | { "kind": "command", 
+/**
+ * The exact text.
+ */
+text: string, 
+/**
+ * Whether the call ends before the command does. It does not weigh in the judgement.
+ */
+background: boolean, };
+export type Allowed = { "kind": "read", 
+/**
+ * Where it really is.
+ */
+path: string, } | { "kind": "write", 
+/**
+ * Where it really is.
+ */
+path: string, } | { "kind": "command", 
+/**
+ * Its text.
+ */
+text: string, };
+export type Reason = { 
+/**
+ * Which rule holds it.
+ */
+rule: Rule, 
+/**
+ * One or two sentences for the person and the model. They may quote what the model wrote, on one line and cut.
+ */
+text: string, };
+export type Rule = "read_only" | "writes" | "outside" | "repository" | "keys" | "own_data" | "processes" | "unresolved" | "unclear" | "unknown" | "usage" | "redirection" | "variable" | "danger" | "unconfined";
 export type Party = "person" | "parent" | "owner" | "limit" | "runtime";
 export type Stop = "complete" | "max_tokens" | "refusal" | "cut_off";
 export type TurnEnd = "completed" | "stopped" | "failed" | "max_tokens" | "refusal" | "limit" | "interrupted";
@@ -374,6 +420,114 @@ started_at: number,
  * When it ended; none while it lives.
  */
 settled_at: number | null, };
+export type AskView = { 
+/**
+ * Its id.
+ */
+id: AskId, 
+/**
+ * The session that asks.
+ */
+session: SessionId, 
+/**
+ * From the root of its tree down to the session that asks.
+ */
+lineage: Array<Lineage>, 
+/**
+ * The folder of that session.
+ */
+cwd: string, 
+/**
+ * The call that asks.
+ */
+call: CallId, 
+/**
+ * Its tool.
+ */
+tool: string, 
+/**
+ * What it would do, exactly.
+ */
+action: Action, 
+/**
+ * What an answer for more than one call would allow; none where only this call can be allowed.
+ */
+allows: Allowed | null, 
+/**
+ * Why it is asked.
+ */
+reason: Reason, 
+/**
+ * What the model says that the call is for, in one line; none where it does not say so.
+ */
+said: string | null, 
+/**
+ * The `n` of its event.
+ */
+n: number, 
+/**
+ * When it was asked.
+ */
+asked_at: number, 
+/**
+ * What became of it.
+ */
+state: AskState, 
+/**
+ * The person's word to the agent, or why it was taken back.
+ */
+note: string | null, 
+/**
+ * When it was answered or taken back.
+ */
+decided_at: number | null, 
+/**
+ * Whether the call still waits for the answer. Otherwise an answer wakes the session, which may make the call again.
+ */
+waits: boolean, 
+/**
+ * Whether leave for one call was given and not made use of yet.
+ */
+owed: boolean, 
+/**
+ * How many calls an answer for more than one has let through since.
+ */
+used: number, };
+export type AskState = "open" | "later" | "once" | "branch" | "always" | "denied" | "withdrawn";
+export type Lineage = { 
+/**
+ * The session.
+ */
+id: SessionId, 
+/**
+ * Its name for people.
+ */
+title: string, };
+export type AllowanceView = { 
+/**
+ * The ask whose answer allowed it.
+ */
+ask: AskId, 
+/**
+ * The session that it holds for, with all below it; none when it holds for every session in the folder.
+ */
+session: SessionId | null, 
+/**
+ * The folder.
+ */
+cwd: string, 
+/**
+ * What is allowed.
+ */
+what: Allowed, 
+/**
+ * Since when.
+ */
+since: number, 
+/**
+ * How many calls it has let through.
+ */
+used: number, };
 export type MessageReceipt = { "is": "accepted" } | { "is": "admitted", 
 /**
  * At this step.
@@ -479,7 +633,39 @@ told_at_step: number | null, } | { "kind": "decision",
 /**
  * The receipt.
  */
-receipt: Receipt, } | { "kind": "fault", 
+receipt: Receipt, } | { "kind": "ask", 
+/**
+ * The question.
+ */
+ask: AskId, 
+/**
+ * The call.
+ */
+call: CallId, 
+/**
+ * Its tool.
+ */
+tool: string, 
+/**
+ * What it would do, exactly, and at most 8 KiB of each part.
+ */
+action: Action, 
+/**
+ * Why it is asked.
+ */
+reason: Reason, 
+/**
+ * What became of it.
+ */
+state: AskState, 
+/**
+ * The person's word to the agent, or why it was taken back.
+ */
+note: string | null, } | { "kind": "mode", 
+/**
+ * From here on.
+ */
+mode: Mode, } | { "kind": "fault", 
 /**
  * What, for people.
  */
@@ -596,7 +782,39 @@ told_at_step: number | null, } | { "kind": "decision",
 /**
  * The receipt.
  */
-receipt: Receipt, } | { "kind": "fault", 
+receipt: Receipt, } | { "kind": "ask", 
+/**
+ * The question.
+ */
+ask: AskId, 
+/**
+ * The call.
+ */
+call: CallId, 
+/**
+ * Its tool.
+ */
+tool: string, 
+/**
+ * What it would do, exactly, and at most 8 KiB of each part.
+ */
+action: Action, 
+/**
+ * Why it is asked.
+ */
+reason: Reason, 
+/**
+ * What became of it.
+ */
+state: AskState, 
+/**
+ * The person's word to the agent, or why it was taken back.
+ */
+note: string | null, } | { "kind": "mode", 
+/**
+ * From here on.
+ */
+mode: Mode, } | { "kind": "fault", 
 /**
  * What, for people.
  */
@@ -749,6 +967,10 @@ removed: Array<SessionId>,
  * Tasks that are new or changed.
  */
 tasks: Array<TaskView>, 
+/**
+ * Asks that are new or changed.
+ */
+asks: Array<AskView>, 
 /**
  * Rows of the open session that are new or changed, in order.
  */
@@ -1074,6 +1296,65 @@ limits: TreeLimits,
  * Client-minted.
  */
 key: string, };
+export type AsksArgs = { 
+/**
+ * Also those that were answered or taken back lately.
+ */
+all?: boolean, };
+export type Asks = { 
+/**
+ * Those that wait, oldest first; then the others, newest first.
+ */
+asks: Array<AskView>, };
+export type AnswerArgs = { 
+/**
+ * The ask.
+ */
+ask: AskId, 
+/**
+ * The answer.
+ */
+decision: Decision, 
+/**
+ * A word to the agent, at most 4 KiB.
+ */
+note?: string, 
+/**
+ * Client-minted.
+ */
+key: string, };
+export type Answered = { 
+/**
+ * The ask as it stands now.
+ */
+ask: AskView, };
+export type SetModeArgs = { 
+/**
+ * The session.
+ */
+session: SessionId, 
+/**
+ * What it may do without asking, from its next call on.
+ */
+mode: Mode, 
+/**
+ * Client-minted.
+ */
+key: string, };
+export type Allowances = { 
+/**
+ * What is allowed for more than one call, oldest first.
+ */
+allowances: Array<AllowanceView>, };
+export type DisallowArgs = { 
+/**
+ * The ask whose answer is taken back.
+ */
+ask: AskId, 
+/**
+ * Client-minted.
+ */
+key: string, };
 export type About = { 
 /**
  * The version of Coppice.
@@ -1241,6 +1522,16 @@ export interface Commands {
   limits: { args: LimitsArgs; ok: LimitsView };
   /** Gives a tree limits of its own. */
   set_limits: { args: SetLimitsArgs; ok: Nothing };
+  /** What waits for the person's leave, and with `all` what was decided lately. */
+  asks: { args: AsksArgs; ok: Asks };
+  /** Answers an ask. */
+  answer: { args: AnswerArgs; ok: Answered };
+  /** Changes what a session may do without asking. */
+  set_mode: { args: SetModeArgs; ok: Nothing };
+  /** What is allowed for more than one call. */
+  allowances: { args: Nothing; ok: Allowances };
+  /** Takes such an allowance back. */
+  disallow: { args: DisallowArgs; ok: Nothing };
   /** Version, folders, and what is to be known at the start. */
   about: { args: Nothing; ok: About };
   /** Puts a session with all below it out of the way, or brings it back. */

@@ -45,6 +45,8 @@ pub struct Question {
     pub allows: Option<Allowed>,
     /// Why it is asked.
     pub reason: Reason,
+    /// What the model says that the call is for.
+    pub said: Option<String>,
 }
 
 /// What a call hears.
@@ -83,7 +85,7 @@ impl Asks {
     /// Asks, durably, and waits for the answer. None when the call was stopped first: the ask is taken back then, unless
     /// Coppice is ending.
     pub async fn ask(&self, question: Question, stop: &CancellationToken) -> Result<Option<Answer>> {
-        let Question { session, call, tool, action, allows, reason } = question;
+        let Question { session, call, tool, action, allows, reason, said } = question;
         let (tell, mut told) = oneshot::channel();
         let place = (session.clone(), call.clone());
         let waiting = {
@@ -92,7 +94,7 @@ impl Asks {
             waiting.keys().filter(|(asker, _)| *asker == session).map(|(_, call)| call.clone()).collect()
         };
         let place = Waiting { asks: self, place };
-        let draft = AskDraft { session: session.clone(), call, tool, action, allows, reason };
+        let draft = AskDraft { session: session.clone(), call, tool, action, allows, reason, said };
         let ask = self.0.log.open_ask(draft, waiting).await?;
         tokio::select! {
             biased;

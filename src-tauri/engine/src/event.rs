@@ -582,6 +582,9 @@ pub enum Event {
         allows: Option<Allowed>,
         /// Why it is asked.
         reason: Reason,
+        /// What the model says that the call is for, if it says so.
+        #[serde(default)]
+        said: Option<String>,
     },
     /// The person answered an ask. Any answer but `later` is final.
     Decided {

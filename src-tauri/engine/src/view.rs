@@ -178,6 +178,8 @@ pub struct AskView {
     pub allows: Option<Allowed>,
     /// Why it is asked.
     pub reason: Reason,
+    /// What the model says that the call is for, in one line; none where it does not say so.
+    pub said: Option<String>,
     /// The `n` of its event.
     pub n: i64,
     /// When it was asked.

@@ -173,7 +173,15 @@ fn asked() -> Vec<Event> {
     let action = Action::Command { text: "make".to_owned(), background: false };
     let reason = Reason { rule: Rule::Unknown, text: "It is not known\nto only read.".to_owned() };
     vec![
-        Event::Asked { ask: ask.clone(), call: "2.1".into(), tool: "bash".to_owned(), action, allows: None, reason },
+        Event::Asked {
+            ask: ask.clone(),
+            call: "2.1".into(),
+            tool: "bash".to_owned(),
+            action,
+            allows: None,
+            reason,
+            said: None,
+        },
         Event::Decided { ask: ask.clone(), asked, decision: Decision::Once, note: None, waited: true },
         Event::LeaveTaken { ask: ask.clone(), asked, call: "3.1".into() },
         Event::Withdrawn { ask, asked, reason: "asked anew".to_owned() },

@@ -9,9 +9,14 @@ use crate::id::SessionId;
 use crate::log::Log;
 use crate::permission::{Circumstances, Verdict, allowed, judge};
 use crate::scope::Scope;
+use crate::text::plain;
 use crate::tool::{Call, Outcome};
+use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+/// The longest that a model says of what a call is for, in characters.
+const SAID: usize = 300;
 
 /// What judges the calls of all sessions.
 pub struct Gate {
@@ -40,7 +45,13 @@ impl Gate {
 
     /// Waits until a call may do all of this, and says in the call how it is held to that. Its outcome when it may not,
     /// or was stopped first.
-    pub(super) async fn pass(&self, call: &mut Call, tool: &str, actions: Vec<Action>) -> Result<(), Outcome> {
+    pub(super) async fn pass(
+        &self,
+        call: &mut Call,
+        tool: &str,
+        args: &Value,
+        actions: Vec<Action>,
+    ) -> Result<(), Outcome> {
         for action in actions {
             let verdict = self.verdict(call, &action).await.map_err(|error| unjudged(&error))?;
             match verdict {
@@ -63,6 +74,7 @@ impl Gate {
                         allows: allowed(&call.cwd, &action),
                         action,
                         reason,
+                        said: args.get("description").and_then(Value::as_str).map(|said| plain(said, SAID)),
                     };
                     match self.asks.ask(question, &call.cancel).await.map_err(|error| unjudged(&error))? {
                         Some(Answer::Yes) => {}

@@ -294,7 +294,7 @@ impl Driver {
                     Err(outcome) => return outcome,
                 };
                 let actions = tool.actions(&call, &args).await;
-                if let Err(refused) = shared.gate.pass(&mut call, &name, actions).await {
+                if let Err(refused) = shared.gate.pass(&mut call, &name, &args, actions).await {
                     return refused;
                 }
                 // The time of the person is not the tool's.

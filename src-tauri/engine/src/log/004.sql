@@ -11,6 +11,7 @@ CREATE TABLE ask (
     action     TEXT    NOT NULL,
     allows     TEXT,
     reason     TEXT    NOT NULL,
+    said       TEXT,
     asked      INTEGER NOT NULL,
     asked_at   INTEGER NOT NULL,
     state      TEXT    NOT NULL,

@@ -32,6 +32,8 @@ pub struct AskDraft {
     pub allows: Option<Allowed>,
     /// Why it is asked.
     pub reason: Reason,
+    /// What the model says that the call is for.
+    pub said: Option<String>,
 }
 
 impl Log {
@@ -176,7 +178,7 @@ impl Log {
 const ASK: &str = "ask.id, ask.session, ask.call, ask.tool, ask.action, ask.allows, ask.reason, ask.asked, ask.asked_at, \
                    ask.state, ask.note, ask.decided_at, ask.owed, \
                    (SELECT used FROM allowance WHERE allowance.ask = ask.id), \
-                   EXISTS (SELECT 1 FROM call WHERE call.session = ask.session AND call.call = ask.call)";
+                   EXISTS (SELECT 1 FROM call WHERE call.session = ask.session AND call.call = ask.call), ask.said";
 
 fn view(row: &Row) -> Result<AskView, Fault> {
     let (action, allows, reason): (String, Option<String>, String) = (row.get(4)?, row.get(5)?, row.get(6)?);
@@ -191,6 +193,7 @@ fn view(row: &Row) -> Result<AskView, Fault> {
         action,
         allows: allows.map(|allows| serde_json::from_str(&allows)).transpose()?,
         reason,
+        said: row.get(15)?,
         n: row.get(7)?,
         asked_at: row.get(8)?,
         state,
@@ -293,6 +296,7 @@ fn open(writing: &Writing, draft: &AskDraft, waiting: &[CallId]) -> Result<AskId
         action: draft.action.clone(),
         allows: draft.allows.clone(),
         reason: draft.reason.clone(),
+        said: draft.said.clone(),
     });
     for event in &events {
         append::one(writing, &draft.session, None, batch, event)?;
@@ -320,10 +324,11 @@ pub(super) fn check(sql: &Connection, session: &SessionId, event: &Event) -> Res
 /// Brings what is folded of asks up to this event.
 pub(super) fn apply(sql: &Connection, recorded: &Recorded) -> Result<(), Fault> {
     match &recorded.event {
-        Event::Asked { ask, call, tool, action, allows, reason } => {
+        Event::Asked { ask, call, tool, action, allows, reason, said } => {
             sql.prepare_cached(
-                "INSERT OR IGNORE INTO ask (seq, id, session, call, tool, action, allows, reason, asked, asked_at, state)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'open')",
+                "INSERT OR IGNORE INTO ask (seq, id, session, call, tool, action, allows, reason, said, asked, asked_at,
+                     state)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 'open')",
             )?
             .execute(params![
                 recorded.seq,
@@ -334,6 +339,7 @@ pub(super) fn apply(sql: &Connection, recorded: &Recorded) -> Result<(), Fault> 
                 serde_json::to_string(action)?,
                 allows.as_ref().map(serde_json::to_string).transpose()?,
                 serde_json::to_string(reason)?,
+                said,
                 recorded.n,
                 recorded.at
             ])?;
