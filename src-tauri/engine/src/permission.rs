@@ -150,15 +150,21 @@ fn own_data(shown: &str) -> String {
 
 fn judge_command(at: &Circumstances<'_>, text: &str) -> Verdict {
     let found = command::look(text);
+    let keys = at.home.map(keys).unwrap_or_default();
+    let mut held = found.held.clone();
     for path in found.paths(at.home) {
         let Ok(place) = resolve(at.cwd, &path) else { continue };
         let shown = plain(&path.to_string_lossy(), QUOTED);
         if place.is_in(at.out_of_reach) {
             return Verdict::Refuse(Reason { rule: Rule::OwnData, text: own_data(&shown) });
         }
+        if held.is_none() && (place.is_in(&keys) || place.shows_a_process()) {
+            let text = format!("The command names {shown}, where keys or passwords are kept.");
+            held = Some(Reason { rule: Rule::Keys, text });
+        }
     }
     let action = Action::Command { text: text.to_owned(), background: false };
-    match found.held {
+    match held {
         Some(reason) => by_mode(at, &action, reason),
         None if at.mode == Mode::Full => Verdict::Free,
         None if at.confined => Verdict::FreeConfined,
