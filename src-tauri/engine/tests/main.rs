@@ -24,6 +24,7 @@ mod notices;
 mod offers;
 mod openai;
 mod output;
+mod permission;
 mod process;
 mod props;
 mod quit;

@@ -237,7 +237,6 @@ impl Found {
     }
 
     fn pipeline(&mut self, commands: &[Node]) {
-        self.nodes(commands);
         let feeds_a_shell = commands.iter().skip(1).any(|node| match &node.kind {
             NodeKind::Command { words, .. } => {
                 let words: Vec<Word> = words.iter().flat_map(words::read).map(|(word, _)| word).collect();
@@ -248,6 +247,7 @@ impl Found {
         if feeds_a_shell {
             self.hold(Rule::Danger, danger::FED);
         }
+        self.nodes(commands);
     }
 
     fn assignment(&mut self, node: &Node) {

@@ -92,26 +92,29 @@ const ALONE: &[(&[&str], &str)] = &[
 
 /// What is dangerous about a simple command, its name first.
 pub fn of(words: &[Word]) -> Option<&'static str> {
+    let wraps = words.first().and_then(Word::known).is_some_and(|name| WRAPPERS.contains(&program(name)));
+    let last = if wraps { words.len() } else { 1 };
+    (0..last).find_map(|at| named(words.get(at..)?))
+}
+
+fn named(words: &[Word]) -> Option<&'static str> {
     let (name, args) = words.split_first()?;
     let name = program(name.known()?);
-    let alone = ALONE.iter().find(|(names, _)| names.contains(&name)).map(|(_, text)| *text);
-    let raw = || (name == "mkfs" || name.starts_with("mkfs.")).then_some(RAW);
-    let with = || {
-        let fits = |(whom, marks, _): &&(&str, &[&str], &str)| {
-            *whom == name && marks.iter().all(|mark| args.iter().any(|arg| has(arg, mark)))
-        };
-        WITH.iter().find(fits).map(|(_, _, text)| *text)
+    if let Some((_, text)) = ALONE.iter().find(|(names, _)| names.contains(&name)) {
+        return Some(text);
+    }
+    if name == "mkfs" || name.starts_with("mkfs.") {
+        return Some(RAW);
+    }
+    let fits = |(whom, marks, _): &&(&str, &[&str], &str)| {
+        *whom == name && marks.iter().all(|mark| args.iter().any(|arg| has(arg, mark)))
     };
-    let forced = || {
-        let force = name == "git" && args.iter().any(|arg| arg.is("push"));
-        (force && args.iter().any(|arg| arg.lead().starts_with('+')))
-            .then_some("It replaces what others may have pushed.")
-    };
-    let wrapped = || {
-        let inner = |at| of(&words[at..]);
-        if WRAPPERS.contains(&name) { (1..words.len()).find_map(inner) } else { None }
-    };
-    alone.or_else(raw).or_else(with).or_else(forced).or_else(wrapped)
+    if let Some((_, _, text)) = WITH.iter().find(fits) {
+        return Some(text);
+    }
+    let pushes = name == "git" && args.iter().any(|arg| arg.is("push"));
+    let forces = pushes && args.iter().any(|arg| arg.lead().starts_with('+'));
+    forces.then_some("It replaces what others may have pushed.")
 }
 
 fn has(arg: &Word, mark: &str) -> bool {

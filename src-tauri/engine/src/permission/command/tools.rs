@@ -83,6 +83,9 @@ const TABLE: &[(&[&str], Use)] = &[
 
 const VERSION: Use = Use::Exactly(&[&["--version"], &["-V"], &["-v"], &["-version"]]);
 
+/// The programs of the table that run what they are given.
+const RUNNERS: &[&str] = &["command", "timeout", "nice", "xargs"];
+
 const SORT: &[&str] =
     &["--reverse", "--numeric-sort", "--unique", "--human-numeric-sort", "--version-sort", "--key", "--stable"];
 
@@ -376,7 +379,8 @@ fn read(args: &[Word]) -> bool {
 fn run(name: &str, words: &[Word]) -> Checked {
     let Some((inner, args)) = words.split_first() else { return Err(usage_of(name)) };
     match inner.known() {
-        Some(inner) if !inner.starts_with('-') => check(inner, args),
+        // One that runs another in its turn is rare enough to be asked about, and a row of them has no end.
+        Some(inner) if !inner.starts_with('-') && !RUNNERS.contains(&inner) => check(inner, args),
         _ => Err(usage_of(name)),
     }
 }
