@@ -12,6 +12,7 @@
 //! from a stranger once its guard was killed; then a stop says so. Outside of Linux only
 //! groups are seen.
 
+pub mod confine;
 mod end;
 mod guard;
 mod table;
@@ -21,6 +22,7 @@ use crate::event::ReceiptProcess;
 use crate::id::SessionId;
 use crate::scope::Scope;
 use async_trait::async_trait;
+pub use confine::{Confinement, Support};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
@@ -75,6 +77,8 @@ pub struct Plan {
     pub args: Vec<OsString>,
     /// The folder it starts in.
     pub cwd: PathBuf,
+    /// What it can reach.
+    pub confinement: Confinement,
 }
 
 /// All process trees of this engine. Clones share them.
@@ -198,8 +202,11 @@ impl Processes {
             return Err(Error::new(Code::Gone, message));
         }
         let marker = format!("{}{}", inner.prefix(&plan.session), plain(&plan.name));
+        let confinement = plan.confinement.clone();
+        let bars = Scope::blocking(move || confine::bars(&confinement)).await;
+        let bars = bars.map_err(|error| not_started(&plan, error))?;
         let (live, guard::Started { child, line, output, .. }) =
-            inner.begin(&plan, &marker).map_err(|error| not_started(&plan, error))?;
+            inner.begin(&plan, &marker, bars).map_err(|error| not_started(&plan, error))?;
         let (sender, receiver) = mpsc::channel(CHUNKS);
         inner.scope.spawn(carry(output, sender));
         inner.scope.spawn(attend(inner.clone(), live.clone(), child, line));
@@ -389,10 +396,10 @@ impl Inner {
     }
 
     /// Starts a tree and makes it known in one step: whoever looks for trees waits until it is among them.
-    fn begin(&self, plan: &Plan, marker: &str) -> io::Result<(Arc<Live>, guard::Started)> {
+    fn begin(&self, plan: &Plan, marker: &str, bars: confine::Bars) -> io::Result<(Arc<Live>, guard::Started)> {
         let hidden = lock(&self.hidden).clone();
         let mut trees = lock(&self.live);
-        let started = guard::start(plan, marker, &hidden)?;
+        let started = guard::start(plan, marker, &hidden, bars)?;
         // The child is not waited for yet, so that its pid still is its own.
         let id = table::identify(started.pid).unwrap_or(Identity { started: 0, pid: started.pid });
         let live = Arc::new(Live {

@@ -49,8 +49,8 @@ impl Given {
 }
 
 /// What the instructions say of a session that may only look.
-pub const LOOKS_ONLY: &str = "This session may only look (read-only): it writes nothing and runs no commands. Use the \
-                              tools that search and read.";
+pub const LOOKS_ONLY: &str = "This session may only look (read-only): it writes nothing, and of commands only those are \
+                              run that only read. Prefer the tools that search and read.";
 
 /// The instructions of a session with the tools `given`. `delegates` is whether one of them gives work to a child,
 /// `persona` comes first when there is one.

@@ -3,14 +3,15 @@
 use crate::action::Action;
 use crate::config::bounds::MAX_RESULT;
 use crate::env::Env;
-use crate::event::{CUT_OFF, Event};
+use crate::event::{CUT_OFF, Event, Mode};
 use crate::id::{CallId, Owner};
 use crate::llm::ToolSpec;
+use crate::process::Confinement;
 use crate::prompt::Given;
 use async_trait::async_trait;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -75,8 +76,8 @@ pub struct Call {
     pub owner: Owner,
     /// The folder that relative paths start from, absolute.
     pub cwd: PathBuf,
-    /// Whether it may only look at things: what it runs is held to that.
-    pub only_reads: bool,
+    /// What it was given leave for.
+    pub leave: Leave,
     /// Fires when the call is to end.
     pub cancel: CancellationToken,
     /// Fires when the task or child that the call starts is sure of its place: the next start may begin.
@@ -87,6 +88,26 @@ pub struct Call {
     pub live: Arc<dyn LiveOutput>,
     /// The world.
     pub env: Env,
+}
+
+/// What a call was given leave for.
+#[derive(Clone, Debug, Default)]
+pub struct Leave {
+    /// What a command that it starts can reach.
+    pub confinement: Confinement,
+}
+
+impl Leave {
+    /// What a mode gives to a session that works in the folder `cwd`.
+    pub fn of(mode: Mode, cwd: &Path, out_of_reach: &[PathBuf]) -> Self {
+        let (folder, out_of_reach) = (cwd.to_owned(), out_of_reach.to_vec());
+        let confinement = match mode {
+            Mode::ReadOnly => Confinement::ReadOnly { folder, out_of_reach },
+            Mode::Ask | Mode::AcceptEdits => Confinement::Folder { folder, out_of_reach },
+            Mode::Full => Confinement::Reach { out_of_reach },
+        };
+        Self { confinement }
+    }
 }
 
 /// Takes the output of a call while it runs.

@@ -11,7 +11,7 @@ use coppice_engine::process::{Exit, Plan, Processes};
 use coppice_engine::prompt::Given;
 use coppice_engine::tool::bash::terminal::Terminal;
 use coppice_engine::tool::bash::{Bash, StartBackground, start_background};
-use coppice_engine::tool::{Call, LiveOutput, Outcome, Tool};
+use coppice_engine::tool::{Call, Leave, LiveOutput, Outcome, Tool};
 use futures::FutureExt;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -38,16 +38,16 @@ impl Watcher {
     }
 }
 
-struct Bench {
+pub struct Bench {
     name: String,
-    bash: Bash,
+    pub bash: Bash,
     processes: Processes,
     book: Arc<Book>,
     watcher: Arc<Watcher>,
     cancel: CancellationToken,
 }
 
-fn bench(name: &str) -> Bench {
+pub fn bench(name: &str) -> Bench {
     let (processes, book) = processes(name);
     let bash = Bash::new(processes.clone(), None, GRACE, IDLE);
     Bench { name: store(name), bash, processes, book, watcher: Arc::default(), cancel: CancellationToken::new() }
@@ -58,12 +58,12 @@ fn given() -> Given {
 }
 
 impl Bench {
-    fn call(&self) -> Call {
+    pub fn call(&self) -> Call {
         Call {
             id: "1.1".into(),
             owner: Owner { session: "s".into(), agent: AgentId(1) },
             cwd: "/tmp".into(),
-            only_reads: false,
+            leave: Leave::default(),
             cancel: self.cancel.clone(),
             numbered: CancellationToken::new(),
             given: given(),

@@ -6,7 +6,7 @@ use coppice_engine::id::{AgentId, CallId, Owner, SessionId};
 use coppice_engine::prompt::Given;
 use coppice_engine::tool::edit::EditFile;
 use coppice_engine::tool::files::{FileMemory, ReadFile, WriteFile};
-use coppice_engine::tool::{Call, LiveOutput, Outcome, Tool};
+use coppice_engine::tool::{Call, Leave, LiveOutput, Outcome, Tool};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub fn call(session: &str, cwd: &Path) -> Call {
         id: CallId::from("1.0"),
         owner: Owner { session: SessionId::from(session), agent: AgentId(1) },
         cwd: cwd.to_owned(),
-        only_reads: false,
+        leave: Leave::default(),
         cancel: CancellationToken::new(),
         numbered: CancellationToken::new(),
         given: Given::default(),

@@ -9,6 +9,7 @@ mod bounds;
 mod budget;
 mod children;
 mod config;
+mod confine;
 mod control;
 mod delegation;
 mod endpoint;

@@ -6,7 +6,7 @@ use coppice_engine::env;
 use coppice_engine::error::{Code, Error, Result};
 use coppice_engine::event::ReceiptProcess;
 use coppice_engine::id::SessionId;
-use coppice_engine::process::{Ended, Exit, Ledger, LedgerEntry, Plan, Processes, Tree};
+use coppice_engine::process::{Confinement, Ended, Exit, Ledger, LedgerEntry, Plan, Processes, Tree};
 use futures::FutureExt;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -68,6 +68,7 @@ pub fn plan(session: &str, name: &str, command: &str) -> Plan {
         program: "/bin/bash".into(),
         args: vec!["-c".into(), command.into()],
         cwd: "/".into(),
+        confinement: Confinement::None,
     }
 }
 

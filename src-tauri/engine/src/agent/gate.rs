@@ -4,13 +4,13 @@ use crate::action::Action;
 use crate::asks::{Answer, Asks, Question};
 use crate::budget::{Budgets, Pause};
 use crate::error::Error;
-use crate::event::Event;
+use crate::event::{Event, Mode};
 use crate::id::SessionId;
 use crate::log::Log;
 use crate::permission::{Circumstances, Verdict, allowed, judge};
 use crate::scope::Scope;
 use crate::text::plain;
-use crate::tool::{Call, Outcome};
+use crate::tool::{Call, Leave, Outcome};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -52,11 +52,13 @@ impl Gate {
         args: &Value,
         actions: Vec<Action>,
     ) -> Result<(), Outcome> {
+        let mode = self.log.mode(&call.owner.session).await.map_err(|error| unjudged(&error))?;
+        call.leave = self.leave(mode, call);
         for action in actions {
-            let verdict = self.verdict(call, &action).await.map_err(|error| unjudged(&error))?;
+            let verdict = self.verdict(mode, call, &action).await.map_err(|error| unjudged(&error))?;
             match verdict {
                 Verdict::Free => {}
-                Verdict::FreeConfined => call.only_reads = true,
+                Verdict::FreeConfined => call.leave = self.leave(Mode::ReadOnly, call),
                 Verdict::Refuse(reason) => {
                     return Err(Outcome::fail(format!("Not allowed: {} Nothing was done.", reason.text)));
                 }
@@ -87,6 +89,11 @@ impl Gate {
         Ok(())
     }
 
+    /// How a mode holds what a call starts.
+    fn leave(&self, mode: Mode, call: &Call) -> Leave {
+        Leave::of(mode, &call.cwd, &self.fence.out_of_reach)
+    }
+
     /// Stops the clock of the session that asks, and of those above it that wait for it in a call.
     async fn pause(&self, session: &SessionId) -> Result<Pause, Error> {
         let mut record = self.log.session(session).await?;
@@ -99,9 +106,8 @@ impl Gate {
     }
 
     /// What is decided about an action, with what the person has allowed before.
-    async fn verdict(&self, call: &Call, action: &Action) -> Result<Verdict, Error> {
+    async fn verdict(&self, mode: Mode, call: &Call, action: &Action) -> Result<Verdict, Error> {
         let session = &call.owner.session;
-        let mode = self.log.mode(session).await?;
         let (fence, cwd) = (self.fence.clone(), call.cwd.clone());
         let look = {
             let action = action.clone();

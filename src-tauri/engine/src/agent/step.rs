@@ -8,7 +8,7 @@ use crate::id::CallId;
 use crate::live::Live;
 use crate::llm::{Delta, Model, Request, Sink, ToolSpec, read_args};
 use crate::prompt;
-use crate::tool::{Call, Kind, Outcome};
+use crate::tool::{Call, Kind, Leave, Outcome};
 use crate::turn::{CallRequest, Effect, Input, Turn};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -269,7 +269,7 @@ impl Driver {
             id: id.clone(),
             owner: self.agent.owner.clone(),
             cwd: self.place.cwd.clone(),
-            only_reads: false,
+            leave: Leave::default(),
             cancel: stop.child_token(),
             numbered: CancellationToken::new(),
             live: self.agent.live.output(&id),

@@ -14,11 +14,11 @@ use crate::event::Event;
 use crate::llm::Model;
 use crate::log::{Entry, Log};
 use crate::output::Outputs;
-use crate::process::Processes;
+use crate::process::{Confinement, Processes, Support, confine};
 use crate::scope::Scope;
 use crate::subagent::local::Local;
 use crate::task::Tasks;
-use crate::tool::bash::Bash;
+use crate::tool::bash::{self, Bash};
 use crate::tool::edit::EditFile;
 use crate::tool::files::{FileMemory, ReadFile, WriteFile};
 use crate::tool::messages::{ListAgents, SendMessage};
@@ -85,7 +85,13 @@ impl Engine {
         let tasks = Tasks::new(log.clone(), config.limits.clone(), Outputs::new(folder.join("output")));
         let budgets = Budgets::new(env.clone(), log.clone(), config.limits.clone());
         let asks = Asks::new(log.clone());
-        let fence = Fence { home: env::path("HOME"), out_of_reach: vec![folder.clone()], confined: false };
+        let fence = Fence {
+            home: env::path("HOME"),
+            out_of_reach: [vec![folder.clone()], confine::keyrings()].concat(),
+            // Another shell reads some commands in another way than the judgement does.
+            confined: bash::is_bash()
+                && Support::here().holds(&Confinement::ReadOnly { folder: folder.clone(), out_of_reach: Vec::new() }),
+        };
         let agents = Agents::new(
             env.clone(),
             log.clone(),

@@ -5,11 +5,14 @@
 //! everything that the command ever made stands below the guard, whatever group, session or environment it has. What a
 //! service makes at the command's request stands below that service.
 //!
+//! A command that is confined has its guard on the same side of the bars, so that the guard can end it.
+//!
 //! The guard holds one end of a lifeline, a socket whose other end only the app holds: over it the guard tells who its
 //! watcher is and then the exit status, and when the app dies, however it dies, the watcher reads the end of the
 //! lifeline and kills all that stands below the guard, and both.
 
 use super::Plan;
+use super::confine::Bars;
 use std::collections::BTreeSet;
 use std::io;
 
@@ -86,7 +89,7 @@ read -r _ <&3
 "#;
 
 #[cfg(unix)]
-pub(super) fn start(plan: &Plan, marker: &str, hidden: &BTreeSet<String>) -> io::Result<Started> {
+pub(super) fn start(plan: &Plan, marker: &str, hidden: &BTreeSet<String>, bars: Bars) -> io::Result<Started> {
     use process_wrap::tokio::{CommandWrap, ProcessSession};
     use std::os::fd::{AsRawFd, OwnedFd};
     use std::os::unix::net::UnixStream;
@@ -106,7 +109,9 @@ pub(super) fn start(plan: &Plan, marker: &str, hidden: &BTreeSet<String>) -> io:
         }
         command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(writer).stderr(errors);
         #[cfg(target_os = "linux")]
-        adopt(command);
+        adopt(command, bars);
+        #[cfg(not(target_os = "linux"))]
+        let Bars = bars;
     });
     // The session's own wrapper waits for every process of the group; the guard alone is what is waited for here.
     let child = command.wrap(ProcessSession).spawn()?.into_inner();
@@ -117,18 +122,67 @@ pub(super) fn start(plan: &Plan, marker: &str, hidden: &BTreeSet<String>) -> io:
     Ok(Started { child, pid, line: Line::from_std(ours)?, output, pipe })
 }
 
-/// Makes the process a parent to every orphan below it. The kernel keeps that when a program takes the process over, but
-/// gives it to no child, so it is asked for between the two: a program of our own in between would be loaded for every
-/// command.
+/// Makes the process a parent to every orphan below it, and shuts it in. The kernel keeps that when a program takes the
+/// process over, but gives the first to no child, so it is asked for between the two: a program of our own in between
+/// would be loaded for every command.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "there is no other way to ask for it before the shell begins")]
-fn adopt(command: &mut tokio::process::Command) {
+fn adopt(command: &mut tokio::process::Command, bars: Bars) {
     use rustix::process::{getpid, set_child_subreaper};
-    // SAFETY: between fork and exec only two system calls are made; nothing is allocated and no lock is taken.
-    unsafe { command.pre_exec(|| Ok(set_child_subreaper(Some(getpid()))?)) };
+    // SAFETY: between fork and exec only system calls are made; nothing is allocated and no lock is taken.
+    unsafe {
+        command.pre_exec(move || {
+            set_child_subreaper(Some(getpid()))?;
+            shut_in(&bars)
+        });
+    }
+}
+
+/// What an administrator can do past any bars: look into the memory of everything, and change the kernel.
+#[cfg(target_os = "linux")]
+const POWERS: [rustix::thread::CapabilitySet; 6] = {
+    use rustix::thread::CapabilitySet as Power;
+    [Power::SYS_ADMIN, Power::PERFMON, Power::BPF, Power::SYS_MODULE, Power::SYS_RAWIO, Power::MKNOD]
+};
+
+/// Puts this process, and whatever it becomes and makes, behind bars for good.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "the libraries offer these calls only together with what allocates")]
+fn shut_in(bars: &Bars) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    if bars.ruleset.is_none() && bars.filter.is_empty() {
+        return Ok(());
+    }
+    // Without it the kernel would let nobody but its administrator put up bars: they could mislead a program that has
+    // more rights than who starts it.
+    rustix::thread::set_no_new_privs(true)?;
+    for power in POWERS {
+        match rustix::thread::remove_capability_from_bounding_set(power) {
+            // It has nothing to lose; a kernel that is older than a power has none of it to give.
+            Ok(()) | Err(rustix::io::Errno::PERM | rustix::io::Errno::INVAL) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if let Some(ruleset) = &bars.ruleset {
+        // SAFETY: the call takes a descriptor, which lives, and no memory.
+        let done = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) };
+        if done != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    if !bars.filter.is_empty() {
+        let len = u16::try_from(bars.filter.len()).unwrap_or(u16::MAX);
+        let program = libc::sock_fprog { len, filter: bars.filter.as_ptr().cast_mut() };
+        // SAFETY: the kernel copies the program, which outlives the call, and writes nothing into it.
+        let done = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program, 0, 0) };
+        if done != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }
 
 #[cfg(not(unix))]
-pub(super) fn start(_plan: &Plan, _marker: &str, _hidden: &BTreeSet<String>) -> io::Result<Started> {
+pub(super) fn start(_plan: &Plan, _marker: &str, _hidden: &BTreeSet<String>, _bars: Bars) -> io::Result<Started> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "commands need a Unix system; nothing was started"))
 }

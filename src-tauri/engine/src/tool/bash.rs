@@ -9,7 +9,7 @@ use crate::error::{Code, Result};
 use crate::event::ReceiptProcess;
 use crate::id::TaskId;
 use crate::llm::ToolSpec;
-use crate::process::{Ended, Exit, Plan, Processes};
+use crate::process::{Confinement, Ended, Exit, Plan, Processes};
 use crate::prompt::Given;
 use crate::text::cut;
 use crate::tool::{Call, LiveOutput, Outcome, Tool, arguments};
@@ -119,6 +119,7 @@ impl Bash {
 
     async fn foreground(&self, call: &Call, plan: Plan, command: &str, limit: Duration) -> Outcome {
         let begun = Instant::now();
+        let confinement = plan.confinement.clone();
         let mut tree = match self.processes.start(plan).await {
             Ok(tree) => tree,
             Err(error) => return Outcome::fail(error.to_string()).with(json!({ "command": command })),
@@ -179,7 +180,7 @@ impl Bash {
             left.extend(ended.processes.iter().filter(|process| !process.gone).cloned());
         }
         let took = begun.elapsed();
-        report(command, &end, &ended, &left, shown, (took, self.idle))
+        report(command, &end, &ended, &left, shown, &confinement, (took, self.idle))
     }
 }
 
@@ -258,6 +259,7 @@ impl Tool for Bash {
             program: shell(),
             args: vec!["-c".into(), args.command.clone().into()],
             cwd: call.cwd.clone(),
+            confinement: call.leave.confinement.clone(),
         };
         if args.run_in_background {
             self.background(call, plan, args, limit).await
@@ -267,10 +269,20 @@ impl Tool for Bash {
     }
 }
 
+/// Where bash is, if it is there.
+fn bash() -> Option<&'static str> {
+    let places = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/run/current-system/sw/bin/bash"];
+    places.into_iter().find(|place| Path::new(place).exists())
+}
+
+/// Whether commands are run by bash, as those who judge them read them.
+pub fn is_bash() -> bool {
+    bash().is_some()
+}
+
 /// Bash where it is, the system's shell where it is not.
 fn shell() -> OsString {
-    let places = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/run/current-system/sw/bin/bash"];
-    places.into_iter().find(|place| Path::new(place).exists()).unwrap_or("/bin/sh").into()
+    bash().unwrap_or("/bin/sh").into()
 }
 
 /// Takes the output that is still on its way. When a process that lives on holds the pipe, its silence is the end.
@@ -407,6 +419,7 @@ fn report(
     ended: &Ended,
     left: &[ReceiptProcess],
     shown: Shown,
+    confinement: &Confinement,
     (took, idle): (Duration, Duration),
 ) -> Outcome {
     let (mut text, bytes) = shown.finish();
@@ -452,6 +465,11 @@ fn report(
             if left.len() == 1 { "1 process is".to_owned() } else { format!("{} processes are", left.len()) },
             pids.join(", "),
         ));
+    }
+    if !matches!(end, End::Exited(Exit { code: Some(0), .. }))
+        && let Some(why) = confinement.explain(&text)
+    {
+        text.push_str(&format!("[{why}]\n"));
     }
     text.push_str(&format!("[{status}]"));
     let (exit, signal) = match end {

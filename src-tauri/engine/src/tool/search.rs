@@ -378,7 +378,7 @@ mod tests {
     use crate::id::{AgentId, CallId, Owner, SessionId};
     use crate::prompt::Given;
     use crate::tool::files::{FileMemory, disk};
-    use crate::tool::{Call, LiveOutput};
+    use crate::tool::{Call, Leave, LiveOutput};
     use std::sync::Arc;
     use tokio_util::sync::CancellationToken;
 
@@ -398,7 +398,7 @@ mod tests {
             id: CallId::from("1.0"),
             owner: Owner { session: SessionId::from("one"), agent: AgentId(1) },
             cwd: folder.path().to_owned(),
-            only_reads: false,
+            leave: Leave::default(),
             cancel: CancellationToken::new(),
             numbered: CancellationToken::new(),
             given: Given::default(),
