@@ -509,3 +509,30 @@ fn a_session_is_renamed_archived_brought_back_and_deleted_by_name() {
     }
     assert_eq!(place.run(["delete"]).code, Some(2));
 }
+
+#[test]
+fn what_a_session_did_to_files_is_taken_back_and_put_back_by_the_terminal() {
+    let place = Place::new(json!({ "sessions": { "root": { "steps": [
+        [{ "call": { "tool": "write_file", "args": { "path": "made.txt", "content": "one\n" } } }],
+        [{ "say": "Made." }],
+    ] } } }));
+    let ran = place.run(["run", "Make it", "--mode", "full", "--json"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let id = events(&ran.out)[0]["session"].as_str().unwrap().to_owned();
+    let made = place.work().join("made.txt");
+    let preview = place.run(["undo", &id, "--preview"]);
+    let would = "Would do this:\n  made.txt: removed, it was not there before\n    @@ -1 +0,0 @@\n    -one\n";
+    assert_eq!((preview.code, preview.out.as_str()), (Some(0), would), "{preview:?}");
+    assert!(made.exists());
+    let undone = place.run(["undo", &id]);
+    assert_eq!(undone.code, Some(0), "{undone:?}");
+    assert!(!made.exists());
+    let (_, again) = undone.out.split_once("`coppice undo ").unwrap();
+    let again: Vec<&str> = again.split('`').next().unwrap().split(' ').collect();
+    let back = place.run([&["undo"], &again[..]].concat());
+    assert_eq!((back.code, std::fs::read_to_string(&made).unwrap().as_str()), (Some(0), "one\n"), "{back:?}");
+    std::fs::write(&made, "mine\n").unwrap();
+    let refused = place.run(["undo", &id]);
+    assert_eq!((refused.code, std::fs::read_to_string(&made).unwrap().as_str()), (Some(1), "mine\n"), "{refused:?}");
+    assert!(refused.err.contains("made.txt is left alone"), "{refused:?}");
+}

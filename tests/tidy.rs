@@ -69,7 +69,7 @@ const LAYERS: &[&[&str]] = &[
     &["agent", "live"],
     &["tool", "llm", "permission", "budget", "turn", "transcript", "prompt"],
     &["task"],
-    &["log", "scope", "process", "output", "config"],
+    &["log", "scope", "process", "output", "files", "config"],
     &["view"],
     &["event"],
     &["id", "env", "error", "text", "action"],

@@ -6,7 +6,7 @@ import { AppState } from "./state/app.svelte";
 import { expectAccessible } from "./test/axe";
 import { composeWithEnter, pressAt } from "./test/keys";
 import { aFrame, aSession } from "./test/views";
-import type { ModelView, Push, Receipt } from "./wire";
+import type { ModelView, Push, Receipt, UndoneFile } from "./wire";
 
 const host = vi.hoisted(() => ({ call: vi.fn(), watch: vi.fn(), quit: vi.fn(), pickFolder: vi.fn() }));
 vi.mock("./host", () => {
@@ -71,10 +71,25 @@ function answer(cmd: string, args: Record<string, unknown>): unknown {
     open: { session: "new" },
     delete: { ...receipt, ended: args.preview === true ? ended(deletes) : [], sessions: 2, messages: 12 },
     archive: receipt,
+    undo: { files: undone, n: args.preview === true ? null : 9 },
   };
   if (cmd === "delete" && args.preview !== true && refuse !== null) throw new Error(refuse);
   return answers[cmd] ?? {};
 }
+
+const undone: UndoneFile[] = [
+  { path: "/w/f", shown: "f", how: "restored", why: null, edits: 2, added: 1, removed: 1, diff: "" },
+  {
+    path: "/w/g",
+    shown: "g",
+    how: "refused",
+    why: "g is left alone: “b” changed it.",
+    edits: 1,
+    added: 0,
+    removed: 0,
+    diff: "",
+  },
+];
 
 const calls = (name: string) => host.call.mock.calls.filter(([cmd]) => cmd === name).map(([, args]) => args);
 
@@ -330,6 +345,23 @@ describe("the window", () => {
     ]);
     expect(new Set(asked.map(({ key }) => key)).size).toBe(1);
     expect(app.live.sentence).toBe("Deleted Release: 2 sessions.");
+  });
+
+  it("says what becomes of each file before edits are undone, and undoes them once", async () => {
+    const app = await show();
+    await waitFor(() => expect(app.openId).toBe("root"));
+    app.overlay = { is: "undo", what: { session: "a", branch: true } };
+    const dialog = await screen.findByRole("dialog");
+    await waitFor(() => expect(dialog.textContent).toContain("2 edits in 1 file."));
+    const files = within(dialog).getAllByRole("listitem");
+    expect(files.map((item) => item.textContent)).toEqual(["f: as it was before", "g is left alone: “b” changed it."]);
+    await expectAccessible(dialog);
+    expect(calls("undo")).toHaveLength(1);
+    await userEvent.click(within(dialog).getByRole("button", { name: "Undo" }));
+    await waitFor(() => expect(app.overlay).toBe(null));
+    const asked = calls("undo").filter((args) => args.preview !== true);
+    expect(asked.map(({ session, branch }) => [session, branch])).toEqual([["a", true]]);
+    expect(app.live.sentence).toBe("Taken back in 1 file.");
   });
 
   it("asks before it stops what is archived, and keeps the receipt", async () => {

@@ -697,7 +697,43 @@ most: number,
 /**
  * What happened, for people.
  */
-text: string, } | { "kind": "turn_end", 
+text: string, } | { "kind": "undone", 
+/**
+ * How many changes.
+ */
+edits: number, 
+/**
+ * The files, as people call them, at most 100.
+ */
+files: Array<string>, } | { "kind": "note", 
+/**
+ * The words.
+ */
+text: string, 
+/**
+ * The step at which it was told; none while it is not.
+ */
+told_at_step: number | null, } | { "kind": "clash", 
+/**
+ * The file.
+ */
+path: string, 
+/**
+ * Who wrote it first.
+ */
+first: SessionId, 
+/**
+ * The label of that one.
+ */
+first_label: string, 
+/**
+ * Who came later.
+ */
+later: SessionId, 
+/**
+ * The label of that one.
+ */
+later_label: string, } | { "kind": "turn_end", 
 /**
  * How.
  */
@@ -846,7 +882,43 @@ most: number,
 /**
  * What happened, for people.
  */
-text: string, } | { "kind": "turn_end", 
+text: string, } | { "kind": "undone", 
+/**
+ * How many changes.
+ */
+edits: number, 
+/**
+ * The files, as people call them, at most 100.
+ */
+files: Array<string>, } | { "kind": "note", 
+/**
+ * The words.
+ */
+text: string, 
+/**
+ * The step at which it was told; none while it is not.
+ */
+told_at_step: number | null, } | { "kind": "clash", 
+/**
+ * The file.
+ */
+path: string, 
+/**
+ * Who wrote it first.
+ */
+first: SessionId, 
+/**
+ * The label of that one.
+ */
+first_label: string, 
+/**
+ * Who came later.
+ */
+later: SessionId, 
+/**
+ * The label of that one.
+ */
+later_label: string, } | { "kind": "turn_end", 
 /**
  * How.
  */
@@ -898,8 +970,8 @@ bytes: number,
  */
 lines: number, 
 /**
- * Facts from the tool: `exit`, `task`, `child`, `added`, `removed`, `hits`, `cut_off`, ...; an object, or null. A
- * string in it has at most 8 KiB.
+ * Facts from the tool: `exit`, `task`, `child`, `added`, `removed`, `diff`, `can_undo`, `hits`, `cut_off`, ...; an
+ * object, or null. A string in it has at most 8 KiB.
  */
 detail: Record<string, unknown> | null, 
 /**
@@ -1455,6 +1527,74 @@ unconfirmed: Array<string>,
  * How long it took, in milliseconds.
  */
 ms: number, };
+export type UndoArgs = { 
+/**
+ * Whose changes of files.
+ */
+session: SessionId, 
+/**
+ * Only those of this row: of its calls, or of what was taken back there, which is put back then.
+ */
+n?: number, 
+/**
+ * Only those of this call.
+ */
+call?: CallId, 
+/**
+ * Those of all sessions below it, too.
+ */
+branch?: boolean, 
+/**
+ * Only tell what would happen.
+ */
+preview?: boolean, 
+/**
+ * Client-minted.
+ */
+key: string, };
+export type UndoHow = "restored" | "removed" | "merged" | "same" | "refused";
+export type UndoneFile = { 
+/**
+ * The file, absolute.
+ */
+path: string, 
+/**
+ * How it is called.
+ */
+shown: string, 
+/**
+ * What becomes of it.
+ */
+how: UndoHow, 
+/**
+ * Why it is left alone; none when it is not.
+ */
+why: string | null, 
+/**
+ * How many changes of it are taken back.
+ */
+edits: number, 
+/**
+ * Lines that come.
+ */
+added: number, 
+/**
+ * Lines that go.
+ */
+removed: number, 
+/**
+ * What would change in it, as a unified diff of at most 4 KiB; only in a preview, for the first 100.
+ */
+diff: string, };
+export type Undoing = { 
+/**
+ * The files, those that were changed last first.
+ */
+files: Array<UndoneFile>, 
+/**
+ * The `n` of the `Undone`: the row by which it can be taken back. None in a preview.
+ */
+n: number | null, };
 export type RenameArgs = { 
 /**
  * The session.
@@ -1538,6 +1678,8 @@ export interface Commands {
   archive: { args: ArchiveArgs; ok: Receipt };
   /** Deletes a session with all below it. */
   delete: { args: DeleteArgs; ok: Deleted };
+  /** Takes changes of files back, the latest first. */
+  undo: { args: UndoArgs; ok: Undoing };
   /** Gives a session another title. */
   rename: { args: RenameArgs; ok: Nothing };
   /** Brings the window to the front, at a session. */

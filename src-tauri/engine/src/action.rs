@@ -70,6 +70,8 @@ pub enum Rule {
     ReadOnly,
     /// The session asks before it writes.
     Writes,
+    /// Another session of the same tree wrote the file lately.
+    Shared,
     /// The path leads out of the session's folder.
     Outside,
     /// What git keeps for itself can make git run programs.

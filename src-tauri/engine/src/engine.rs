@@ -9,6 +9,7 @@ use crate::control::{Control, too_large};
 use crate::env::Env;
 use crate::error::{Code, Error, Result};
 use crate::event::{Event, Mode, Party, Receipt, Recorded, Route, TreeLimits};
+use crate::files::before::Before;
 use crate::id::{SessionId, TaskId};
 use crate::llm::Model;
 use crate::log::{Entry, Log};
@@ -39,12 +40,14 @@ mod open;
 mod sent;
 mod shown;
 mod stop;
+mod undo;
 mod upkeep;
 
 use follow::Deleted;
 pub use follow::{FRAME, Follow};
 use lock::FolderLock;
 use stop::below;
+pub use undo::{Undo, UndoHow, Undoing, UndoneFile};
 pub use upkeep::Deletion;
 
 /// The runtime of one data folder. Clones share it.
@@ -63,6 +66,7 @@ struct Inner {
     agents: Agents,
     control: Control,
     memory: FileMemory,
+    before: Before,
     models: BTreeMap<String, Result<Arc<dyn Model>>>,
     scope: Scope,
     /// Fires when the store is closed: followers end.

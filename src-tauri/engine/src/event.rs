@@ -5,9 +5,14 @@
 
 use crate::action::{Action, Allowed, Reason};
 use crate::id::{AskId, CallId, SessionId, TaskId};
+pub use file::{EditRef, FileChange};
+pub use receipt::{Receipt, ReceiptItem, ReceiptProcess};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use ts_rs::TS;
+
+mod file;
+mod receipt;
 
 /// The version of every event kind that this build writes.
 pub const VERSION: u32 = 1;
@@ -309,49 +314,6 @@ pub enum Route {
     Started,
 }
 
-/// What a stop ended, as it was seen to end.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, TS)]
-pub struct Receipt {
-    /// What was asked: `turn`, `branch`, `task` or `everything`.
-    pub what: String,
-    /// The name of what was stopped, for people.
-    pub label: String,
-    /// Who asked.
-    pub by: Option<Party>,
-    /// What ended (or, in a preview, would end).
-    pub ended: Vec<ReceiptItem>,
-    /// What lives on below what was stopped.
-    pub kept: Vec<ReceiptItem>,
-    /// Every process that was seen, and whether it was seen gone (or, in a preview, that lives and would end).
-    pub processes: Vec<ReceiptProcess>,
-    /// What could not be proven, in words.
-    pub unconfirmed: Vec<String>,
-    /// How long it took, in milliseconds.
-    pub ms: i64,
-}
-
-/// One thing that a stop ended or left alone.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, TS)]
-pub struct ReceiptItem {
-    /// `turn`, `task` or `child`.
-    pub kind: String,
-    /// The session's id for a turn or child, the task's for a task.
-    pub id: String,
-    /// Its name for people.
-    pub label: String,
-}
-
-/// A process that a stop saw.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, TS)]
-pub struct ReceiptProcess {
-    /// The process id.
-    pub pid: u32,
-    /// When it started, in milliseconds since the Unix epoch.
-    pub started_at: i64,
-    /// Whether it was seen gone.
-    pub gone: bool,
-}
-
 /// Something that happened to a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -470,6 +432,48 @@ pub enum Event {
         detail: Value,
         /// How long it ran, in milliseconds.
         ms: i64,
+    },
+    /// A call is about to change a file. What stood in it is kept. Whether it came to it tells the call's end, and the
+    /// file itself.
+    FileChanging {
+        /// The call.
+        call: CallId,
+        /// The change.
+        change: FileChange,
+    },
+    /// Changes of files were taken back, by a person. Stands in the log of the session that the person pointed at.
+    Undone {
+        /// Whose changes, the newest first.
+        edits: Vec<EditRef>,
+        /// What it did to files.
+        files: Vec<FileChange>,
+    },
+    /// Something happened that the model is to be told at its next step.
+    Noted {
+        /// The exact words that it reads.
+        text: String,
+    },
+    /// The model was told.
+    Told {
+        /// The `n` of its `Noted`.
+        note: i64,
+        /// The step that read it.
+        step: u32,
+        /// The exact words that it read.
+        text: String,
+    },
+    /// Two sessions write one file within a short time. Stands in the log of their root, or in those of both.
+    Clashed {
+        /// The file, absolute.
+        path: String,
+        /// Who wrote it first, and its label.
+        first: SessionId,
+        /// The label of that one.
+        first_label: String,
+        /// Who came later.
+        later: SessionId,
+        /// The label of that one.
+        later_label: String,
     },
     /// A request to the model failed and was tried again.
     ModelRetried {
@@ -660,6 +664,11 @@ impl Event {
             Self::NoticeAdmitted { .. } => "notice_admitted",
             Self::Answered { .. } => "answered",
             Self::ToolFinished { .. } => "tool_finished",
+            Self::FileChanging { .. } => "file_changing",
+            Self::Undone { .. } => "undone",
+            Self::Noted { .. } => "noted",
+            Self::Told { .. } => "told",
+            Self::Clashed { .. } => "clashed",
             Self::ModelRetried { .. } => "model_retried",
             Self::TurnEnded { .. } => "turn_ended",
             Self::Warned { .. } => "warned",
@@ -725,6 +734,7 @@ impl Event {
             Self::NoticeAdmitted { settled, .. } => Some(*settled),
             Self::ToolFinished { answer, .. } => Some(*answer),
             Self::Decided { asked, .. } | Self::Withdrawn { asked, .. } => Some(*asked),
+            Self::Told { note, .. } => Some(*note),
             _ => None,
         }
     }

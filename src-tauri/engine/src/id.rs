@@ -56,6 +56,11 @@ name! {
     CallId
 }
 
+name! {
+    /// The content of a file: its SHA-256, in hexadecimal digits.
+    ContentHash
+}
+
 /// One live agent of this process. Two agents of one session, one after the other, differ in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AgentId(pub u64);

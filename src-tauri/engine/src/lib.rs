@@ -12,6 +12,7 @@ pub mod engine;
 pub mod env;
 pub mod error;
 pub mod event;
+pub mod files;
 pub mod id;
 pub mod live;
 pub mod llm;

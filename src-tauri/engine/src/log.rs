@@ -6,6 +6,7 @@
 mod append;
 mod asks;
 mod fault;
+mod files;
 pub mod held;
 mod ledger;
 mod open;
@@ -400,6 +401,33 @@ impl Log {
     pub async fn owed(&self, owner: &SessionId) -> Result<Vec<OwedNotice>> {
         let owner = owner.clone();
         self.ask(move |sql| read::owed(sql, &owner)).await
+    }
+
+    /// What the model of this session is still to be told, oldest first: the `n` and the words of each `Noted`.
+    pub async fn untold(&self, session: &SessionId) -> Result<Vec<(i64, String)>> {
+        let session = session.clone();
+        self.ask(move |sql| files::untold(sql, &session)).await
+    }
+
+    /// The changes of files in the tree of this root, and what took them back: its `FileChanging` and `Undone`, in
+    /// order.
+    pub async fn file_changes(&self, root: &SessionId) -> Result<Vec<Recorded>> {
+        let root = root.clone();
+        self.ask(move |sql| files::changes(sql, &root)).await
+    }
+
+    /// What the sessions of the tree of this root saw and wrote of files, oldest first: the fact `file` of the newest
+    /// [`RECALLED`] results of their tools, with who and when.
+    ///
+    /// [`RECALLED`]: crate::config::bounds::RECALLED
+    pub async fn file_facts(&self, root: &SessionId) -> Result<Vec<(SessionId, i64, Value)>> {
+        let root = root.clone();
+        self.ask(move |sql| files::facts(sql, &root)).await
+    }
+
+    /// Those of these sessions that are not in the store.
+    pub async fn missing_sessions(&self, sessions: Vec<SessionId>) -> Result<Vec<SessionId>> {
+        self.ask(move |sql| files::missing_sessions(sql, sessions)).await
     }
 
     /// Tokens of one session, and of it with all sessions below it.

@@ -11,7 +11,7 @@ use crate::text::plain;
 use std::path::{Path, PathBuf};
 
 pub use crate::action::{Action, Allowance, Allowed, Reason, Rule, Scope};
-pub use place::{Place, Unresolved, keys, resolve};
+pub use place::{Place, keys, resolve};
 
 mod command;
 pub mod place;
@@ -64,16 +64,27 @@ pub struct Circumstances<'a> {
 /// An allowance turns an ask into leave; it never turns a refusal. Where nothing can confine, commands that only read
 /// are treated as the others.
 pub fn judge(at: &Circumstances<'_>, action: &Action) -> Verdict {
-    let held = match action {
-        Action::Read { path } => path_reason(at, path, false),
-        Action::Write { path, .. } => path_reason(at, path, true),
-        Action::Command { text, .. } => return judge_command(at, text),
+    judge_place(at, action).0
+}
+
+/// The same, with the place that it holds for, where the action has one: its path may lead elsewhere by the time that it
+/// is used.
+pub fn judge_place(at: &Circumstances<'_>, action: &Action) -> (Verdict, Option<PathBuf>) {
+    let (path, write) = match action {
+        Action::Read { path } => (path, false),
+        Action::Write { path, .. } => (path, true),
+        Action::Command { text, .. } => return (judge_command(at, text), None),
     };
-    match held {
+    let place = match resolve(at.cwd, path) {
+        Ok(place) => place,
+        Err(text) => return (Verdict::Refuse(Reason { rule: Rule::Unresolved, text }), None),
+    };
+    let verdict = match path_reason(at, path, &place, write) {
         None => Verdict::Free,
         Some(reason) if always(reason.rule) => Verdict::Refuse(reason),
         Some(reason) => by_mode(at, action, reason),
-    }
+    };
+    (verdict, Some(place.real))
 }
 
 /// What an answer for more than one call would allow, were it given for this action: none where no answer would help.
@@ -88,7 +99,7 @@ pub fn allowed(cwd: &Path, action: &Action) -> Option<Allowed> {
 
 /// Whether the rule holds in every mode, whatever the person answers.
 fn always(rule: Rule) -> bool {
-    matches!(rule, Rule::OwnData | Rule::Processes | Rule::Unresolved)
+    matches!(rule, Rule::OwnData | Rule::Processes)
 }
 
 fn by_mode(at: &Circumstances<'_>, action: &Action, reason: Reason) -> Verdict {
@@ -114,13 +125,9 @@ fn is_allowed(at: &Circumstances<'_>, action: &Action) -> bool {
 }
 
 /// What holds a read or a write, if anything does.
-fn path_reason(at: &Circumstances<'_>, path: &Path, write: bool) -> Option<Reason> {
+fn path_reason(at: &Circumstances<'_>, path: &Path, place: &Place, write: bool) -> Option<Reason> {
     let shown = plain(&path.to_string_lossy(), QUOTED);
     let because = |rule, text: String| Some(Reason { rule, text });
-    let place = match resolve(at.cwd, path) {
-        Ok(place) => place,
-        Err(error) => return because(Rule::Unresolved, format!("{shown} cannot be used: {error}. Nothing was done.")),
-    };
     if place.is_in(at.out_of_reach) {
         return because(Rule::OwnData, own_data(&shown));
     }

@@ -78,6 +78,9 @@ pub struct Call {
     pub cwd: PathBuf,
     /// What it was given leave for.
     pub leave: Leave,
+    /// The canonical paths that were judged for this call: a tool that opens files opens no other, so that a link which
+    /// was put in the way since leads nowhere. None where nothing was judged.
+    pub judged: Option<Arc<[PathBuf]>>,
     /// Fires when the call is to end.
     pub cancel: CancellationToken,
     /// Fires when the task or child that the call starts is sure of its place: the next start may begin.

@@ -80,7 +80,9 @@ impl Transcript {
             Event::MessageDropped { message, .. } => {
                 self.waiting.remove(message);
             }
-            Event::NoticeAdmitted { text, .. } => self.items.push(Item::User(text.clone())),
+            Event::NoticeAdmitted { text, .. } | Event::Told { text, .. } => {
+                self.items.push(Item::User(text.clone()));
+            }
             Event::Warned { limit, most, text, .. } => {
                 self.warned.insert((limit.clone(), *most));
                 self.items.push(Item::User(text.clone()));
@@ -123,6 +125,10 @@ impl Transcript {
             | Event::Described(_)
             | Event::Seeded { .. }
             | Event::Limited { .. }
+            | Event::FileChanging { .. }
+            | Event::Undone { .. }
+            | Event::Noted { .. }
+            | Event::Clashed { .. }
             | Event::ModelRetried { .. }
             | Event::TaskStopping { .. }
             | Event::TaskLearned { .. }

@@ -74,6 +74,8 @@ pub enum Input {
         waiting: Vec<Waiting>,
         /// Notices that are owed.
         owed: Vec<OwedNotice>,
+        /// What else the model is to be told: the `n` of each `Noted`, and the words.
+        noted: Vec<(i64, String)>,
         /// The budgets of the tree that are used up or, if the model was not told yet, nearly so.
         spent: Vec<Spent>,
     },
@@ -161,7 +163,9 @@ impl Turn {
             (Phase::Between { answered: true }, Input::Ready { waiting, .. }) if waiting.is_empty() => {
                 self.end(Vec::new(), TurnEnd::Completed, None)
             }
-            (Phase::Between { .. }, Input::Ready { waiting, owed, spent }) => self.begin_step(waiting, owed, &spent),
+            (Phase::Between { .. }, Input::Ready { waiting, owed, noted, spent }) => {
+                self.begin_step(waiting, owed, noted, &spent)
+            }
             (Phase::Asking, Input::Replied(reply)) => self.replied(reply),
             (Phase::Asking, Input::ModelFailed { failure, partial }) => {
                 let events = cut_off(self.step, partial).into_iter().collect();
@@ -187,8 +191,14 @@ impl Turn {
         }
     }
 
-    fn begin_step(&mut self, waiting: Vec<Waiting>, owed: Vec<OwedNotice>, spent: &[Spent]) -> Vec<Effect> {
-        if !(waiting.is_empty() && owed.is_empty()) {
+    fn begin_step(
+        &mut self,
+        waiting: Vec<Waiting>,
+        owed: Vec<OwedNotice>,
+        noted: Vec<(i64, String)>,
+        spent: &[Spent],
+    ) -> Vec<Effect> {
+        if !(waiting.is_empty() && owed.is_empty() && noted.is_empty()) {
             // There is something new to go by.
             self.circle = Circle::default();
         }
@@ -209,6 +219,7 @@ impl Turn {
                 text: prompt::notice(&notice.task, &self.given),
             });
         }
+        events.extend(noted.into_iter().map(|(note, text)| Event::Told { note, step: self.step, text }));
         events.extend(self.warnings(spent));
         self.phase = Phase::Asking;
         vec![Effect::Record(events), Effect::Ask]

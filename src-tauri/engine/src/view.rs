@@ -430,6 +430,33 @@ pub enum RowBody {
         /// What happened, for people.
         text: String,
     },
+    /// Changes of files were taken back, by a person.
+    Undone {
+        /// How many changes.
+        edits: u32,
+        /// The files, as people call them, at most 100.
+        files: Vec<String>,
+    },
+    /// Something that the model is told at its next step.
+    Note {
+        /// The words.
+        text: String,
+        /// The step at which it was told; none while it is not.
+        told_at_step: Option<u32>,
+    },
+    /// Two sessions write one file within a short time.
+    Clash {
+        /// The file.
+        path: String,
+        /// Who wrote it first.
+        first: SessionId,
+        /// The label of that one.
+        first_label: String,
+        /// Who came later.
+        later: SessionId,
+        /// The label of that one.
+        later_label: String,
+    },
     /// A turn ended in another way than by a plain answer.
     TurnEnd {
         /// How.
@@ -470,8 +497,8 @@ pub struct ToolResultRow {
     pub bytes: i64,
     /// How many lines the whole text has.
     pub lines: i64,
-    /// Facts from the tool: `exit`, `task`, `child`, `added`, `removed`, `hits`, `cut_off`, ...; an object, or null. A
-    /// string in it has at most 8 KiB.
+    /// Facts from the tool: `exit`, `task`, `child`, `added`, `removed`, `diff`, `can_undo`, `hits`, `cut_off`, ...; an
+    /// object, or null. A string in it has at most 8 KiB.
     #[ts(type = "Record<string, unknown> | null")]
     pub detail: Value,
     /// How long it ran, in milliseconds.

@@ -1,7 +1,7 @@
 //! Asks: what needs the person's leave, and what becomes of a call that waits for it.
 
 use crate::lab::{Lab, call, delegate, gate, key, results, say, user_texts, within};
-use coppice_engine::action::Action;
+use coppice_engine::action::{Action, Rule};
 use coppice_engine::engine::Target;
 use coppice_engine::error::Code;
 use coppice_engine::event::{Decision, Event, Mode};
@@ -285,4 +285,65 @@ async fn what_is_folded_of_asks_can_be_dropped_and_made_anew() {
     log.rebuild().await.unwrap();
     let again = (log.asks(true).await.unwrap(), log.all_allowances().await.unwrap(), log.sessions(None).await.unwrap());
     assert_eq!(again, folded);
+}
+
+#[tokio::test]
+async fn who_writes_a_file_that_a_sibling_wrote_lately_is_asked_also_where_edits_are_free() {
+    let lab = Lab::new().await;
+    std::fs::write(lab.cwd.join("f"), "one\n").unwrap();
+    let read = || call("read_file", json!({ "path": "f" }));
+    let edit = |new: &str| call("edit_file", json!({ "path": "./f", "old": "one", "new": new }));
+    lab.script("root", vec![vec![delegate("a", "edit"), delegate("b", "edit")], vec![say("started")]]);
+    lab.script("a", vec![vec![read()], vec![edit("one a")], vec![edit("one again")], vec![say("done")]]);
+    lab.script("b", vec![vec![gate("after a"), read()], vec![edit("one b")], vec![say("done")]]);
+    let root = lab.root_in(Mode::AcceptEdits).await;
+    lab.engine.prompt(&root, "go".into(), &key()).await.unwrap();
+    lab.reached("after a").await;
+    let a = lab.child("a").await.id;
+    within(lab.engine.wait_session(&a, crate::lab::PATIENCE)).await.unwrap();
+    lab.open_gate("after a");
+    let ask = until_asked(&lab, 1).await.remove(0);
+    assert_eq!(ask.lineage.last().unwrap().title, "b");
+    assert_eq!(ask.reason.rule, Rule::Shared);
+    assert!(ask.reason.text.contains("which a wrote just now"), "{}", ask.reason.text);
+    answer(&lab, &ask, Decision::Once).await;
+    lab.rest(&root).await;
+    assert_eq!(std::fs::read_to_string(lab.cwd.join("f")).unwrap(), "one b again a\n");
+}
+
+#[tokio::test]
+async fn a_link_that_is_turned_after_the_person_allowed_its_file_leads_nowhere() {
+    let lab = Lab::new().await;
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("f"), "theirs\n").unwrap();
+    std::fs::write(lab.cwd.join("own"), "own\n").unwrap();
+    let link = lab.cwd.join("link");
+    std::os::unix::fs::symlink("own", &link).unwrap();
+    let edit = call("edit_file", json!({ "path": "link", "old": "own", "new": "changed" }));
+    lab.script("root", vec![vec![call("read_file", json!({ "path": "link" }))], vec![edit], vec![say("done")]]);
+    let root = asking(&lab).await;
+    let ask = until_asked(&lab, 1).await.remove(0);
+    std::fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(outside.path().join("f"), &link).unwrap();
+    answer(&lab, &ask, Decision::Once).await;
+    lab.rest(&root).await;
+    let told = results(lab.requests(&root).last().unwrap());
+    assert!(told.last().unwrap().1.contains("leads elsewhere now than when it was judged"), "{told:?}");
+    assert_eq!(std::fs::read_to_string(outside.path().join("f")).unwrap(), "theirs\n");
+}
+
+#[tokio::test]
+async fn a_command_that_only_reads_runs_without_a_question() {
+    let lab = Lab::new().await;
+    std::fs::write(lab.cwd.join("seen"), "here\n").unwrap();
+    let read = |command: &str| call("bash", json!({ "command": command }));
+    lab.script("root", vec![vec![read("cat seen"), read("cat seen | wc -l && ls")], vec![say("done")]]);
+    for mode in [Mode::Ask, Mode::ReadOnly] {
+        let root = lab.root_in(mode).await;
+        lab.engine.prompt(&root, "go".into(), &key()).await.unwrap();
+        lab.rest(&root).await;
+        let told = results(lab.requests(&root).last().unwrap());
+        assert!(told[0].0 && told[0].1.starts_with("here") && told[1].0, "{mode:?} {told:?}");
+    }
+    assert_eq!(lab.engine.asks(true).await.unwrap(), []);
 }

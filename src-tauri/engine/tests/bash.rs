@@ -64,6 +64,7 @@ impl Bench {
             owner: Owner { session: "s".into(), agent: AgentId(1) },
             cwd: "/tmp".into(),
             leave: Leave::default(),
+            judged: None,
             cancel: self.cancel.clone(),
             numbered: CancellationToken::new(),
             given: given(),

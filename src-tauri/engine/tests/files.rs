@@ -28,6 +28,7 @@ pub fn call(session: &str, cwd: &Path) -> Call {
         owner: Owner { session: SessionId::from(session), agent: AgentId(1) },
         cwd: cwd.to_owned(),
         leave: Leave::default(),
+        judged: None,
         cancel: CancellationToken::new(),
         numbered: CancellationToken::new(),
         given: Given::default(),
@@ -80,6 +81,10 @@ impl Work {
         for folder in [real, self.folder.path().to_owned()] {
             outcome.text = outcome.text.replace(&folder.display().to_string(), "DIR");
         }
+        if let Some(detail) = outcome.detail.as_object_mut() {
+            // What the log has for the session's memory is no concern of those who look at the result.
+            detail.remove("file");
+        }
         outcome
     }
 
@@ -91,7 +96,10 @@ impl Work {
         self.by("one", "write", args).await
     }
 
+    /// Edits a file as it is now.
     async fn edit(&self, args: Value) -> Outcome {
+        let path = args.get("path").cloned();
+        self.by("one", "read", json!({ "path": path })).await;
         self.by("one", "edit", args).await
     }
 
@@ -296,15 +304,18 @@ async fn writing_makes_the_file_and_the_folders_it_needs_and_leaves_nothing_else
     let outcome = work.write(json!({"path": "new/deep/a.txt", "content": "one\ntwo\n"})).await;
     assert_eq!(
         outcome,
-        Outcome::ok("Created new/deep/a.txt: 2 lines, 8 bytes.")
-            .with(json!({"path": "new/deep/a.txt", "lines": 2, "bytes": 8, "created": true, "added": 2, "removed": 0}))
+        Outcome::ok("Created new/deep/a.txt: 2 lines, 8 bytes.").with(json!({
+            "path": "new/deep/a.txt", "lines": 2, "bytes": 8, "created": true, "added": 2, "removed": 0,
+            "diff": "@@ -0,0 +1,2 @@\n+one\n+two\n", "can_undo": true,
+        }))
     );
     let outcome = work.write(json!({"path": "new/deep/a.txt", "content": "one\nthree"})).await;
     assert_eq!(
         outcome,
-        Outcome::ok("Overwrote new/deep/a.txt: 2 lines, 9 bytes.").with(
-            json!({"path": "new/deep/a.txt", "lines": 2, "bytes": 9, "created": false, "added": 1, "removed": 1})
-        )
+        Outcome::ok("Overwrote new/deep/a.txt: 2 lines, 9 bytes.").with(json!({
+            "path": "new/deep/a.txt", "lines": 2, "bytes": 9, "created": false, "added": 1, "removed": 1,
+            "diff": "@@ -1,2 +1,2 @@\n one\n-two\n+three\n\\ No newline at end of file\n", "can_undo": true,
+        }))
     );
     assert_eq!(work.text("new/deep/a.txt"), "one\nthree");
     assert_eq!(std::fs::read_dir(work.path("new/deep")).unwrap().count(), 1);
@@ -330,19 +341,16 @@ async fn a_write_keeps_permissions_and_links() {
 }
 
 #[tokio::test]
-async fn an_existing_file_is_overwritten_only_by_who_has_read_it() {
+async fn an_existing_file_is_changed_only_by_who_has_read_it() {
     let work = Work::new();
     work.put("a", "mine");
-    let outcome = work.write(json!({"path": "a", "content": "x"})).await;
-    refused(
-        &outcome,
-        expect!["a exists and you have not read it. Nothing was written. Read it first, or choose another name."],
-    );
+    for (tool, args) in
+        [("write", json!({"path": "a", "content": "x"})), ("edit", json!({"path": "a", "old": "mine", "new": "ours"}))]
+    {
+        let outcome = work.by("one", tool, args).await;
+        refused(&outcome, expect!["a exists and you have not read it. Nothing was written. Read it first."]);
+    }
     assert_eq!(work.text("a"), "mine");
-
-    // An edit proves only what it replaced.
-    assert!(work.edit(json!({"path": "a", "old": "mine", "new": "ours"})).await.ok);
-    assert!(!work.write(json!({"path": "a", "content": "x"})).await.ok);
 
     assert!(work.read(json!({"path": "a"})).await.ok);
     assert!(!work.by("two", "write", json!({"path": "a", "content": "x"})).await.ok, "another session has not read it");
@@ -387,10 +395,10 @@ async fn edits_at_the_same_time_are_all_kept() {
     let work = Work::new();
     let lines: String = (0..32).map(|number| format!("<{number}>\n")).collect();
     work.put("f", &lines);
+    assert!(work.read(json!({"path": "f"})).await.ok);
     let edits = (0..32).map(|number| {
         let args = json!({"path": "f", "old": format!("<{number}>"), "new": format!("[{number}]")});
-        let work = &work;
-        async move { work.by(&format!("s{number}"), "edit", args).await }
+        work.by("one", "edit", args)
     });
     for outcome in futures::future::join_all(edits).await {
         assert!(outcome.ok, "{outcome:?}");
@@ -407,7 +415,7 @@ async fn an_edit_replaces_exactly_what_it_names() {
     assert_eq!(
         outcome,
         Outcome::ok("Edited a.rs in one place: 2 lines added, 1 removed.").with(json!({
-            "path": "a.rs", "added": 2, "removed": 1,
+            "path": "a.rs", "added": 2, "removed": 1, "can_undo": true,
             "diff": "@@ -1,4 +1,5 @@\n fn one() {\n-    two();\n+    2();\n+    2.5();\n     three();\n }\n",
         }))
     );
@@ -478,6 +486,7 @@ async fn a_long_diff_is_cut_on_a_line() {
 async fn a_stopped_call_writes_nothing() {
     let work = Work::new();
     work.put("a", "a");
+    assert!(work.read(json!({"path": "a"})).await.ok);
     let call = call("one", work.folder.path());
     call.cancel.cancel();
     let write = run(&WriteFile::new(work.memory.clone()), &call, json!({"path": "b/c", "content": "x"})).await;
@@ -487,4 +496,98 @@ async fn a_stopped_call_writes_nothing() {
         refused(&outcome, expect!["Stopped before anything was done."]);
     }
     assert_eq!(work.names(), ["a", "closed"]);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_link_that_is_put_in_the_way_between_check_and_use_leads_nowhere() {
+    use rustix::fs::{CWD, RenameFlags};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    /// Lets the thread end also when the test fails.
+    struct Over<'a>(&'a AtomicBool);
+    impl Drop for Over<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Release);
+        }
+    }
+    let work = Work::new();
+    std::fs::create_dir(work.path("sub")).unwrap();
+    work.put("sub/old", "old\n");
+    work.put("closed/old", "secret\n");
+    let over = AtomicBool::new(false);
+    let (sub, away, closed) = (work.path("sub"), work.path("away"), work.path("closed"));
+    std::os::unix::fs::symlink(&closed, &away).unwrap();
+    let written = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Acquire) {
+                rustix::fs::renameat_with(CWD, &sub, CWD, &away, RenameFlags::EXCHANGE).unwrap();
+            }
+        });
+        let writes = async {
+            let mut written = 0;
+            for number in 0..500 {
+                let path = format!("sub/{number}/{number}");
+                written += u32::from(work.write(json!({"path": path, "content": "mine"})).await.ok);
+                let read = work.read(json!({"path": "sub/old"})).await;
+                assert!(!read.text.contains("secret"), "{read:?}");
+                let over = work.write(json!({"path": "sub/old", "content": format!("{number}\n")})).await;
+                assert!(!over.text.contains("secret"), "{over:?}");
+            }
+            written
+        };
+        let _over = Over(&over);
+        tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(writes))
+    });
+    assert!(written > 0, "nothing was written at all, so nothing was shown");
+    let there: Vec<_> = std::fs::read_dir(&closed).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!((there, work.text("closed/old")), (vec!["old".into()], "secret\n".to_owned()));
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_hard_link_is_the_same_file_and_another_file_of_the_same_name_is_not() {
+    let work = Work::new();
+    work.put("a", "one\n");
+    std::fs::hard_link(work.path("a"), work.path("b")).unwrap();
+    assert!(work.read(json!({"path": "a"})).await.ok);
+    let edit = work.by("one", "edit", json!({"path": "b", "old": "one", "new": "two"})).await;
+    assert!(edit.ok, "{edit:?}");
+    work.put("c", "one\n");
+    assert!(!work.by("one", "edit", json!({"path": "c", "old": "one", "new": "two"})).await.ok);
+}
+
+#[tokio::test]
+async fn a_file_that_comes_to_be_under_a_write_is_not_written_over() {
+    use coppice_engine::files::handle::{Missed, Spot};
+    let work = Work::new();
+    let real = work.folder.path().canonicalize().unwrap().join("f");
+    let spot = Spot::at(&real).unwrap();
+    work.put("f", "theirs");
+    assert!(matches!(spot.put(b"mine", None), Err(Missed::Changed)));
+    let metadata = std::fs::metadata(&real).unwrap();
+    std::fs::remove_file(&real).unwrap();
+    work.put("f", "others");
+    assert!(matches!(spot.put(b"mine", Some(&metadata)), Err(Missed::Changed)));
+    assert!(matches!(spot.remove(&metadata), Err(Missed::Changed)));
+    assert_eq!((work.text("f").as_str(), work.names()), ("others", vec!["closed".to_owned(), "f".to_owned()]));
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_tool_opens_only_what_was_judged() {
+    let work = Work::new();
+    let real = work.folder.path().canonicalize().unwrap();
+    work.put("a", "a\n");
+    work.put("b", "b\n");
+    std::os::unix::fs::symlink("a", work.path("link")).unwrap();
+    let call = Call { judged: Some(Arc::from([real.join("a")])), ..call("one", work.folder.path()) };
+    let read = ReadFile::new(work.memory.clone());
+    assert!(run(&read, &call, json!({"path": "link"})).await.ok);
+    std::fs::remove_file(work.path("link")).unwrap();
+    std::os::unix::fs::symlink("b", work.path("link")).unwrap();
+    let words = expect!["link leads elsewhere now than when it was judged. Nothing was done: try again."];
+    refused(&run(&read, &call, json!({"path": "link"})).await, words);
+    let write = WriteFile::new(work.memory.clone());
+    assert!(!run(&write, &call, json!({"path": "link", "content": "x"})).await.ok);
+    assert_eq!(work.text("b"), "b\n");
 }

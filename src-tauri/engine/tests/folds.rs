@@ -133,10 +133,10 @@ proptest! {
         for choice in choices {
             n += 1;
             let input = match choice {
-                0 | 1 => Input::Ready { waiting: vec![], owed: vec![], spent: vec![] },
+                0 | 1 => Input::Ready { waiting: vec![], owed: vec![], noted: vec![], spent: vec![] },
                 2 => {
                     let waiting = Waiting { n, from: Party::Person, text: "x".into(), deferred: false };
-                    Input::Ready { waiting: vec![waiting], owed: vec![], spent: vec![] }
+                    Input::Ready { waiting: vec![waiting], owed: vec![], noted: vec![], spent: vec![] }
                 }
                 3 => Input::Replied(reply(2, Stop::Complete, "a")),
                 4 => Input::Replied(reply(0, Stop::Complete, "b")),

@@ -253,10 +253,12 @@ impl Lab {
     /// Goes on with the store as it stands at this moment, as after a crash: what the engine that runs comes to from
     /// here on is lost.
     pub async fn crash(&mut self) {
+        let kept = self.data().join("before");
         let store = rusqlite::Connection::open(self.data().join(Log::FILE)).unwrap();
         self.crashes += 1;
         let data = self.data();
         std::fs::create_dir(&data).unwrap();
+        copy(&kept, &data.join("before"));
         store.execute("VACUUM INTO ?1", [data.join(Log::FILE).to_str().unwrap()]).unwrap();
         drop(store);
         self.engine.shutdown(PATIENCE).await.unwrap();
@@ -376,6 +378,19 @@ impl Lab {
     /// The requests that the model saw of a session, oldest first.
     pub fn requests(&self, session: &SessionId) -> Vec<Request> {
         self.model.requests.lock().unwrap().iter().filter(|request| request.session == *session).cloned().collect()
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    let Ok(entries) = std::fs::read_dir(from) else { return };
+    std::fs::create_dir(to).unwrap();
+    for entry in entries {
+        let (from, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
+        if from.is_dir() {
+            copy(&from, &to);
+        } else {
+            std::fs::copy(from, to).unwrap();
+        }
     }
 }
 

@@ -37,4 +37,5 @@ mod search;
 mod store;
 mod taken;
 mod troubled;
+mod undo;
 mod upkeep;

@@ -197,7 +197,7 @@ async fn the_tools_of_a_root() {
         write_file: Makes a file with this content, and the folders it needs, or replaces an existing file whole. A file that exists has to be read first. To change a part of a file, use edit_file.
           path {"type":"string"} The file, absolute or from the working folder. ~ is not expanded.
           content {"type":"string"} The whole content.
-        edit_file: Replaces `old` by `new` in a text file. `old` is matched exactly, white space included, and has to stand in the file once: add lines around it to make it unique, or set `all` to replace it everywhere. Leave out line numbers: they are not part of the file.
+        edit_file: Replaces `old` by `new` in a text file that you have read. `old` is matched exactly, white space included, and has to stand in the file once: add lines around it to make it unique, or set `all` to replace it everywhere. Leave out line numbers: they are not part of the file.
           path {"type":"string"} The file, absolute or from the working folder. ~ is not expanded.
           old {"type":"string"} The exact text to replace.
           new {"type":"string"} The text to put in its place.

@@ -2,8 +2,8 @@
 
 use coppice_engine::action::{Action, Reason, Rule};
 use coppice_engine::event::{
-    Block, Decision, Descriptor, Event, Mode, Party, Receipt, ReceiptItem, Recorded, Route, Stop, TaskStatus,
-    ToolFilter, TreeLimits, TurnEnd, Usage,
+    Block, Decision, Descriptor, Event, FileChange, Mode, Party, Receipt, ReceiptItem, Recorded, Route, Stop,
+    TaskStatus, ToolFilter, TreeLimits, TurnEnd, Usage,
 };
 use coppice_engine::id::{AskId, CallId, SessionId, TaskId};
 use coppice_engine::text::plain;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 const SESSION: &str = "s1";
 
 /// Where the ask stands among the samples.
-const ASKED: i64 = 27;
+const ASKED: i64 = 32;
 
 /// Puts events into one session, one second apart.
 fn log(events: Vec<Event>) -> Vec<Recorded> {
@@ -157,6 +157,20 @@ fn samples() -> Vec<Event> {
         Event::Stopped { receipt },
         Event::Renamed { title: "n".to_owned() },
         Event::Archived { archived: true },
+        Event::FileChanging {
+            call: "1.1".into(),
+            change: FileChange { path: "/w/f".to_owned(), shown: "f".to_owned(), before: None, after: None },
+        },
+        Event::Undone { edits: Vec::new(), files: Vec::new() },
+        Event::Noted { text: "t".to_owned() },
+        Event::Told { note: 25, step: 2, text: "t".to_owned() },
+        Event::Clashed {
+            path: "/w/f".to_owned(),
+            first: "c1".into(),
+            first_label: "a".to_owned(),
+            later: "c2".into(),
+            later_label: "b".to_owned(),
+        },
         Event::Warned { limit: "tokens".to_owned(), used: 80, most: 100, step: 2, text: "wrap up".to_owned() },
         Event::Seeded { from: "p".into(), upto: 9, turns: 2 },
         Event::Limited { limits: TreeLimits { tokens: Some(100), ..TreeLimits::default() } },
@@ -234,6 +248,11 @@ fn is_in_samples(event: &Event) -> bool {
         | Event::Stopped { .. }
         | Event::Renamed { .. }
         | Event::Archived { .. }
+        | Event::FileChanging { .. }
+        | Event::Undone { .. }
+        | Event::Noted { .. }
+        | Event::Told { .. }
+        | Event::Clashed { .. }
         | Event::Warned { .. }
         | Event::Limited { .. }
         | Event::Seeded { .. }

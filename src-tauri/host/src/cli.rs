@@ -7,6 +7,7 @@ mod live;
 mod out;
 mod run;
 mod show;
+mod undo;
 
 use crate::client::Client;
 use crate::commands::Failed;
@@ -197,6 +198,23 @@ enum What {
         #[arg(long)]
         stop: bool,
         /// Only tell what would go
+        #[arg(long)]
+        preview: bool,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Takes back what a session did to files with its file tools, the latest first
+    Undo {
+        /// The session
+        session: String,
+        /// Only what one row did, by its `n` in `coppice show --json`; that of an undo puts it back
+        #[arg(long, value_name = "N", conflicts_with = "branch")]
+        row: Option<i64>,
+        /// What all sessions below it did, too
+        #[arg(long)]
+        branch: bool,
+        /// Only tell what would happen
         #[arg(long)]
         preview: bool,
         /// As JSON
@@ -472,6 +490,12 @@ impl Terminal {
                 let args =
                     serde_json::json!({ "session": session, "stop": stop, "preview": preview, "key": fresh_key() });
                 keep::delete(&client, args, preview, json, &mut out).await
+            }
+            What::Undo { session, row, branch, preview, json } => {
+                let args = serde_json::json!({
+                    "session": session, "n": row, "branch": branch, "preview": preview, "key": fresh_key(),
+                });
+                undo::undo(&client, args, preview, json, &mut out).await
             }
             What::Export { session } => show::export(&client, &session, &mut out).await,
             What::Rpc | What::Doctor => Ok(0),

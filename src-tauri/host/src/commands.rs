@@ -6,7 +6,7 @@ pub(crate) mod types;
 use crate::host::Host;
 use crate::push::{Push, Quit};
 use coppice_engine::config::{Limits, Notices};
-use coppice_engine::engine::{ModelView, Page};
+use coppice_engine::engine::{ModelView, Page, Undoing};
 use coppice_engine::error::Code;
 use coppice_engine::event::{Mode, Receipt};
 use coppice_engine::id::{SessionId, TaskId};
@@ -82,6 +82,7 @@ commands! {
     "Version, folders, and what is to be known at the start." about(Nothing) -> About;
     "Puts a session with all below it out of the way, or brings it back." archive(ArchiveArgs) -> Receipt;
     "Deletes a session with all below it." delete(DeleteArgs) -> Deleted;
+    "Takes changes of files back, the latest first." undo(UndoArgs) -> Undoing;
     "Gives a session another title." rename(RenameArgs) -> Nothing;
     "Brings the window to the front, at a session." raise(RaiseArgs) -> Nothing;
     "Stops everything in order; then the process ends." shutdown(ShutdownArgs) -> Receipt;
@@ -127,6 +128,7 @@ pub fn types_text() -> String {
     use coppice_engine::action::{Action, Allowed, Reason, Rule};
     use coppice_engine::budget::Spent as LimitUse;
     use coppice_engine::config::{Desktop, Protocol};
+    use coppice_engine::engine::{UndoHow, UndoneFile};
     use coppice_engine::event::{
         Decision, Party, ReceiptItem, ReceiptProcess, Route, Stop, TaskStatus, TreeLimits, TurnEnd,
     };
@@ -225,6 +227,10 @@ pub fn types_text() -> String {
         ArchiveArgs,
         DeleteArgs,
         Deleted,
+        UndoArgs,
+        UndoHow,
+        UndoneFile,
+        Undoing,
         RenameArgs,
         RaiseArgs,
         ShutdownArgs,

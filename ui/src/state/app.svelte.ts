@@ -527,6 +527,9 @@ const UNSTORED =
 /** A stop that ends more than this asks again. */
 const MOST_UNASKED = 10;
 
+/** Which changes of files are taken back: a branch's, a row's, or one call's. */
+export type UndoWhat = { session: SessionId } & ({ branch: true } | { n: number; call?: string });
+
 /** What lies over the window. */
 export type Overlay =
   | { is: "jump"; query: string }
@@ -535,5 +538,6 @@ export type Overlay =
   | { is: "archive"; session: SessionId }
   | { is: "delete"; session: SessionId }
   | { is: "stop"; target: Target; preview: Receipt }
+  | { is: "undo"; what: UndoWhat }
   | { is: "tree" }
   | { is: "inspector" };

@@ -39,6 +39,9 @@ const LINES: ReadonlySet<Row["kind"]> = new Set([
   "thinking",
   "seed",
   "warning",
+  "undone",
+  "note",
+  "clash",
   "unknown",
 ]);
 

@@ -40,6 +40,17 @@ describe("what happened is said", () => {
       }),
       "Asked by Release",
     ],
+    [
+      "two who write one file",
+      row(1, { kind: "clash", path: "/w/f", first: "a", first_label: "one", later: "b", later_label: "two" }),
+      "Two write one file: two came to /w/f after one",
+    ],
+    ["what was taken back", row(1, { kind: "undone", edits: 2, files: ["f", "g"] }), "You undid 2 edits f, g put back"],
+    [
+      "what the agent is told",
+      row(1, { kind: "note", text: "[runtime] The person took changes back.", told_at_step: null }),
+      "The person took changes back. is told at its next step",
+    ],
     ["a message that waits", row(1, message("hello")), "hello Accepted, waits for the next step"],
     [
       "a message that joined",
@@ -335,6 +346,19 @@ describe("calls open", () => {
       "del:-<b>a</b>",
       "add:+b",
     ]);
+  });
+
+  it("an edit that can be taken back offers it, and asks with what would happen", async () => {
+    const change = { added: 1, removed: 1, diff: "@@ -1 +1 @@\n-a\n+b\n" };
+    await shown([
+      row(5, tool("edit_file", "a.rs", result("Edited", { detail: { ...change, can_undo: true } }), "3.1")),
+      row(6, tool("edit_file", "b.rs", result("Edited", { detail: change }), "4.1")),
+    ]);
+    for (const name of [/Edited a.rs/, /Edited b.rs/]) await fireEvent.click(screen.getByRole("button", { name }));
+    await settle();
+    // Only of what was kept.
+    await fireEvent.click(screen.getByRole("button", { name: "Undo this edit" }));
+    expect(app.overlay).toEqual({ is: "undo", what: { session: made().id, n: 5, call: "3.1" } });
   });
 
   it("deeply nested arguments are shown as they are", async () => {

@@ -431,10 +431,11 @@ impl Driver {
     async fn look(&mut self) -> Result<Input> {
         self.place.mode = self.shared.log.mode(&self.place.session).await?;
         let owed = self.shared.log.owed(&self.place.session).await?;
+        let noted = self.shared.log.untold(&self.place.session).await?;
         let waiting = self.transcript.waiting().cloned().collect();
         let mut spent = self.shared.budgets.spent(&self.place.root).await?;
         spent.retain(|spent| spent.is_over() || !self.transcript.was_warned(spent.limit, spent.most));
-        Ok(Input::Ready { waiting, owed, spent })
+        Ok(Input::Ready { waiting, owed, noted, spent })
     }
 
     /// Takes mail into the running turn. A notice needs nothing: every step looks for what is owed.

@@ -1,18 +1,19 @@
 //! The gate: what a call would do is judged before it does it, and the person is asked where that is needed.
 
-use crate::action::Action;
+use crate::action::{Action, Reason, Rule};
 use crate::asks::{Answer, Asks, Question};
 use crate::budget::{Budgets, Pause};
 use crate::error::Error;
 use crate::event::{Event, Mode};
 use crate::id::SessionId;
 use crate::log::Log;
-use crate::permission::{Circumstances, Verdict, allowed, judge};
+use crate::permission::{Circumstances, Verdict, allowed, judge_place};
 use crate::scope::Scope;
 use crate::text::plain;
+use crate::tool::files::FileMemory;
 use crate::tool::{Call, Leave, Outcome};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The longest that a model says of what a call is for, in characters.
@@ -23,6 +24,7 @@ pub struct Gate {
     log: Log,
     asks: Asks,
     budgets: Budgets,
+    memory: FileMemory,
     fence: Arc<Fence>,
 }
 
@@ -39,8 +41,8 @@ pub struct Fence {
 
 impl Gate {
     /// A gate that asks by `asks`.
-    pub fn new(log: Log, asks: Asks, budgets: Budgets, fence: Fence) -> Self {
-        Self { log, asks, budgets, fence: Arc::new(fence) }
+    pub fn new(log: Log, asks: Asks, budgets: Budgets, memory: FileMemory, fence: Fence) -> Self {
+        Self { log, asks, budgets, memory, fence: Arc::new(fence) }
     }
 
     /// Waits until a call may do all of this, and says in the call how it is held to that. Its outcome when it may not,
@@ -54,8 +56,10 @@ impl Gate {
     ) -> Result<(), Outcome> {
         let mode = self.log.mode(&call.owner.session).await.map_err(|error| unjudged(&error))?;
         call.leave = self.leave(mode, call);
+        let mut judged = Vec::new();
         for action in actions {
-            let verdict = self.verdict(mode, call, &action).await.map_err(|error| unjudged(&error))?;
+            let (verdict, place) = self.verdict(mode, call, &action).await.map_err(|error| unjudged(&error))?;
+            judged.extend(place);
             match verdict {
                 Verdict::Free => {}
                 Verdict::FreeConfined => call.leave = self.leave(Mode::ReadOnly, call),
@@ -86,7 +90,25 @@ impl Gate {
                 }
             }
         }
+        call.judged = Some(judged.into());
         Ok(())
+    }
+
+    /// Why a write of this file is asked that would be free, when another session of the tree wrote it lately.
+    async fn shared(&self, call: &Call, path: &Path, real: &Path) -> Result<Option<Reason>, Error> {
+        let session = &call.owner.session;
+        self.memory.recall(session).await?;
+        let now = call.env.now_ms();
+        Ok(self.memory.clash(session, real, now).map(|other| {
+            let minutes = ((now - other.at) / 60_000).max(0);
+            let ago = if minutes == 0 { "just now".to_owned() } else { format!("{minutes} min ago") };
+            let text = format!(
+                "It changes {}, which {} wrote {ago}: it may undo that work.",
+                plain(&path.to_string_lossy(), SAID),
+                other.label
+            );
+            Reason { rule: Rule::Shared, text }
+        }))
     }
 
     /// How a mode holds what a call starts.
@@ -105,8 +127,8 @@ impl Gate {
         Ok(self.budgets.pause(&root, waiting))
     }
 
-    /// What is decided about an action, with what the person has allowed before.
-    async fn verdict(&self, mode: Mode, call: &Call, action: &Action) -> Result<Verdict, Error> {
+    /// What is decided about an action, with what the person has allowed before, and the place that it holds for.
+    async fn verdict(&self, mode: Mode, call: &Call, action: &Action) -> Result<(Verdict, Option<PathBuf>), Error> {
         let session = &call.owner.session;
         let (fence, cwd) = (self.fence.clone(), call.cwd.clone());
         let look = {
@@ -114,22 +136,30 @@ impl Gate {
             move |allowances: Vec<_>| {
                 let Fence { home, out_of_reach, confined } = &*fence;
                 let (home, confined) = (home.as_deref(), *confined);
-                judge(
+                judge_place(
                     &Circumstances { mode, cwd: &cwd, home, out_of_reach, confined, allowances: &allowances },
                     &action,
                 )
             }
         };
         let bare = look.clone();
-        let verdict = Scope::blocking(move || bare(Vec::new())).await;
+        let (verdict, place) = Scope::blocking(move || bare(Vec::new())).await;
+        if let (Action::Write { path, .. }, Some(real)) = (action, &place)
+            && mode != Mode::Full
+            && !matches!(verdict, Verdict::Refuse(_))
+            && let Some(shared) = self.shared(call, path, real).await?
+        {
+            // What was allowed before was allowed without this.
+            return Ok((Verdict::Ask(shared), place));
+        }
         if !matches!(verdict, Verdict::Ask(_)) {
-            return Ok(verdict);
+            return Ok((verdict, place));
         }
         let allowances = self.log.allowances(session, &call.cwd).await?;
         if !allowances.is_empty() {
             let given: Vec<_> = allowances.iter().map(|(_, allowance)| allowance.clone()).collect();
             let with = Scope::blocking(move || look(given)).await;
-            if !matches!(with, Verdict::Ask(_)) {
+            if !matches!(with.0, Verdict::Ask(_)) {
                 let what = allowed(&call.cwd, action);
                 let by = allowances.iter().find(|(_, allowance)| what.as_ref() == Some(&allowance.what));
                 if let Some((ask, _)) = by {
@@ -142,9 +172,9 @@ impl Gate {
             Some(owed) => {
                 let taken = Event::LeaveTaken { ask: owed.id, asked: owed.n, call: call.id.clone() };
                 self.log.append(session, vec![taken]).await?;
-                Ok(Verdict::Free)
+                Ok((Verdict::Free, place))
             }
-            None => Ok(verdict),
+            None => Ok((verdict, place)),
         }
     }
 }

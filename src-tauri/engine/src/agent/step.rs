@@ -270,6 +270,7 @@ impl Driver {
             owner: self.agent.owner.clone(),
             cwd: self.place.cwd.clone(),
             leave: Leave::default(),
+            judged: None,
             cancel: stop.child_token(),
             numbered: CancellationToken::new(),
             live: self.agent.live.output(&id),

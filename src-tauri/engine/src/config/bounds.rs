@@ -48,3 +48,15 @@ pub const KEPT_CURSORS: usize = 10_000;
 
 /// The longest word of a person to an agent whose ask is answered, in bytes.
 pub const MAX_NOTE: usize = 4 * 1024;
+
+/// How much is kept of what stood in files before agents changed them, in bytes. The oldest goes first.
+pub const MAX_BEFORE: u64 = 512 * 1024 * 1024;
+
+/// How long it is kept. After that a change cannot be taken back any more.
+pub const KEPT_BEFORE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// How long after a session wrote a file another one that writes it is told of, and asked about.
+pub const LATELY: Duration = Duration::from_secs(600);
+
+/// How many results of tools are looked at to find what the sessions of a tree have seen of which files.
+pub const RECALLED: usize = 4096;

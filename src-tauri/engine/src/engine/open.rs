@@ -11,6 +11,7 @@ use crate::engine::lock::FolderLock;
 use crate::env::{self, Env};
 use crate::error::{Code, Error, Result};
 use crate::event::Event;
+use crate::files::before::Before;
 use crate::llm::Model;
 use crate::log::{Entry, Log};
 use crate::output::Outputs;
@@ -92,12 +93,14 @@ impl Engine {
             confined: bash::is_bash()
                 && Support::here().holds(&Confinement::ReadOnly { folder: folder.clone(), out_of_reach: Vec::new() }),
         };
+        let before = Before::new(folder.join("before"));
+        let memory = FileMemory::of(vec![folder.clone()], log.clone(), before.clone());
         let agents = Agents::new(
             env.clone(),
             log.clone(),
             config.clone(),
             budgets.clone(),
-            Gate::new(log.clone(), asks.clone(), budgets.clone(), fence),
+            Gate::new(log.clone(), asks.clone(), budgets.clone(), memory.clone(), fence),
             ready,
             tasks.clone(),
             scope.clone(),
@@ -114,7 +117,6 @@ impl Engine {
             agents.clone(),
             vec![Arc::new(spawn), Arc::new(fork)],
         );
-        let memory = FileMemory::new(vec![folder.clone()]);
         agents.equip(tools(&memory, &config, &log, &tasks, &processes, &control));
         let engine = Self(Arc::new(Inner {
             data: folder,
@@ -128,6 +130,7 @@ impl Engine {
             agents,
             control,
             memory,
+            before,
             models: built,
             scope,
             closed: CancellationToken::new(),

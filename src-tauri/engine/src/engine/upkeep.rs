@@ -4,7 +4,10 @@ use super::stop::{add, below};
 use super::{Engine, Target, fingerprint};
 use crate::error::{Code, Error, Result};
 use crate::event::{Event, Receipt, ReceiptItem};
+use crate::files::before::Before;
 use crate::id::SessionId;
+use crate::log::Log;
+use crate::scope::Scope;
 use crate::task::{Cause, lock};
 use crate::text::plain;
 use crate::view::SessionView;
@@ -149,6 +152,8 @@ impl Engine {
         // One that opened in the last moment was removed with the others.
         self.put_away(&gone.sessions).await;
         inner.tasks.remove_outputs(gone.tasks).await;
+        let (before, sessions) = (inner.before.clone(), gone.sessions.clone());
+        Scope::blocking(move || before.remove(&sessions)).await;
         if top.parent.is_none() {
             inner.budgets.forget(session);
         }
@@ -174,13 +179,15 @@ impl Engine {
         Ok(sessions)
     }
 
-    /// Removes, beside the work, the outputs that a deletion left behind which was cut off, and the oldest of too many.
+    /// Removes, beside the work, what a deletion left behind which was cut off: outputs, and what stood in files. Of both
+    /// also what is too much.
     pub(super) fn drop_orphans(&self) {
         if self.0.log.found().is_some() {
             // A part of the log could not be read: what it owns is not known.
             return;
         }
-        let tasks = self.0.tasks.clone();
+        let (tasks, before, log) = (self.0.tasks.clone(), self.0.before.clone(), self.0.log.clone());
+        let now_ms = self.0.env.now_ms();
         self.0.scope.spawn(async move {
             if let Err(error) = tasks.remove_orphans().await {
                 tracing::warn!(%error, "outputs that nothing owns stay for now");
@@ -188,8 +195,28 @@ impl Engine {
             if let Err(error) = tasks.thin_outputs().await {
                 tracing::warn!(%error, "old outputs stay for now");
             }
+            if let Err(error) = tidy_before(before, &log, now_ms).await {
+                tracing::warn!(%error, "what stood in files is not tidied for now");
+            }
         });
     }
+}
+
+/// Removes what is kept for sessions that are no more, and what is too old or too much.
+async fn tidy_before(before: Before, log: &Log, now_ms: i64) -> Result<()> {
+    let unreadable = |error: std::io::Error| {
+        Error::new(Code::Store, format!("What stood in files cannot be listed ({error}).")).because(error)
+    };
+    let looked = before.clone();
+    let found = Scope::blocking(move || looked.found()).await.map_err(unreadable)?;
+    // A session is in the log before something is kept for it.
+    let gone = log.missing_sessions(found).await?;
+    Scope::blocking(move || {
+        before.remove(&gone);
+        before.trim(now_ms)
+    })
+    .await
+    .map_err(unreadable)
 }
 
 fn ids(sessions: &[SessionView]) -> Vec<SessionId> {

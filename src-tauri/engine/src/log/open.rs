@@ -9,8 +9,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The changes that made the schema, oldest first. `PRAGMA user_version` counts those that a store has.
-const MIGRATIONS: &[&str] =
-    &[include_str!("001.sql"), include_str!("002.sql"), include_str!("003.sql"), include_str!("004.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("001.sql"),
+    include_str!("002.sql"),
+    include_str!("003.sql"),
+    include_str!("004.sql"),
+    include_str!("005.sql"),
+];
 
 /// How long SQLite itself waits for another process before it says that the store is locked.
 pub(super) const BUSY: Duration = Duration::from_secs(1);

@@ -84,6 +84,10 @@ fn fold(session: &mut Session, recorded: &Recorded) {
         view.archived = *archived;
         return;
     }
+    if matches!(recorded.event, Event::Undone { .. } | Event::Noted { .. }) {
+        // Nor by what a person does to its files.
+        return;
+    }
     view.last_sign_at = recorded.at;
     let running = view.state == SessionState::Running;
     match &recorded.event {

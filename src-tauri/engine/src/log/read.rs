@@ -92,7 +92,7 @@ pub(super) fn from_word<T: DeserializeOwned>(word: String) -> Result<T, serde_js
 }
 
 /// The columns of an event, as [`recorded`] reads them.
-const EVENT: &str = "seq, session, n, at, kind, v, body";
+pub(super) const EVENT: &str = "seq, session, n, at, kind, v, body";
 
 /// An event from its row. A body that is not JSON is kept as text in an unknown event.
 pub(super) fn recorded(row: &Row) -> Result<Recorded, Fault> {

@@ -1,11 +1,7 @@
 //! Where a path really leads.
 
-use std::fmt;
-use std::io::ErrorKind;
+use crate::files::place;
 use std::path::{Component, Path, PathBuf};
-
-/// The longest path that is looked at, in bytes. No system takes a longer one.
-const MAX_PATH: usize = 4096;
 
 /// Where keys and passwords are kept by convention, below the person's own folder.
 const KEYS: &[&str] = &[
@@ -62,35 +58,6 @@ pub struct Place {
     pub inside: bool,
 }
 
-/// Why it cannot be told where a path leads. Shown, it continues a sentence.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unresolved {
-    /// It is empty, too long, or holds a NUL character.
-    Malformed,
-    /// The folder that it starts from is gone or closed.
-    NoFolder,
-    /// It is a link to something that is not there.
-    Dangling,
-    /// It leads up out of something that is not there.
-    AboveNothing,
-    /// The system does not let it be followed.
-    Closed(ErrorKind),
-}
-
-impl fmt::Display for Unresolved {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Malformed => f.write_str("the path is empty, too long, or holds a NUL character"),
-            Self::NoFolder => f.write_str("the session's folder is gone or cannot be entered"),
-            Self::Dangling => f.write_str("it is a link to something that is not there"),
-            Self::AboveNothing => f.write_str("a folder in it is not there, so nothing is above that"),
-            Self::Closed(kind) => write!(f, "{kind}"),
-        }
-    }
-}
-
-impl std::error::Error for Unresolved {}
-
 impl Place {
     /// Whether it is one of these, or in one. They need not exist, and may be links.
     pub fn is_in(&self, places: &[PathBuf]) -> bool {
@@ -121,48 +88,14 @@ pub fn keys(home: &Path) -> Vec<PathBuf> {
     KEYS.iter().map(|below| home.join(below)).collect()
 }
 
-/// Finds where `path` leads from the folder `cwd`: every link is followed, also the last one. What opens the place must
-/// follow no further link, or it could open another.
+/// Finds where `path` leads from the folder `cwd`, as the tools do that open it.
 ///
 /// # Errors
-/// When it cannot be told; then no tool could use the path either.
-pub fn resolve(cwd: &Path, path: &Path) -> Result<Place, Unresolved> {
-    let bytes = path.as_os_str().as_encoded_bytes();
-    if bytes.is_empty() || bytes.len() > MAX_PATH || bytes.contains(&0) {
-        return Err(Unresolved::Malformed);
-    }
-    let folder = std::fs::canonicalize(cwd);
-    let mut real = match (&folder, path.is_absolute()) {
-        (_, true) => PathBuf::new(),
-        (Ok(folder), false) => folder.clone(),
-        (Err(_), false) => return Err(Unresolved::NoFolder),
-    };
-    let mut exists = true;
-    for part in path.components() {
-        match part {
-            Component::CurDir => continue,
-            Component::ParentDir if !exists => return Err(Unresolved::AboveNothing),
-            Component::ParentDir => {
-                real.pop();
-                continue;
-            }
-            other => real.push(other),
-        }
-        if !exists {
-            continue;
-        }
-        match std::fs::symlink_metadata(&real) {
-            Ok(_) => {
-                real = std::fs::canonicalize(&real).map_err(|error| match error.kind() {
-                    ErrorKind::NotFound => Unresolved::Dangling,
-                    kind => Unresolved::Closed(kind),
-                })?;
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => exists = false,
-            Err(error) => return Err(Unresolved::Closed(error.kind())),
-        }
-    }
-    let inside = folder.is_ok_and(|folder| real.starts_with(folder));
+/// When it cannot be told, in a sentence; then no tool could use the path either.
+pub fn resolve(cwd: &Path, path: &Path) -> Result<Place, String> {
+    let text = path.to_str().ok_or_else(|| "The path is not valid UTF-8. Nothing was done.".to_owned())?;
+    let place::Place { real, exists, .. } = place::resolve(cwd, text)?;
+    let inside = std::fs::canonicalize(cwd).is_ok_and(|folder| real.starts_with(folder));
     Ok(Place { real, exists, inside })
 }
 

@@ -1,12 +1,13 @@
 //! Changing a part of a file: an exact text is replaced by another.
 
 use crate::action::Action;
+use crate::files::WHOLE;
+use crate::files::changes::Changes;
 use crate::llm::ToolSpec;
 use crate::prompt::Given;
 use crate::scope::Scope;
 use crate::text::cut;
-use crate::tool::files::changes::Changes;
-use crate::tool::files::{FileMemory, Stamp, Standing, WHOLE, changed, content, disk};
+use crate::tool::files::{FileMemory, Old, disk, put, recall};
 use crate::tool::{Call, Outcome, Tool, arguments};
 use async_trait::async_trait;
 use serde::Deserialize;
@@ -44,10 +45,11 @@ impl Tool for EditFile {
     fn spec(&self, _given: &Given) -> ToolSpec {
         ToolSpec {
             name: "edit_file".to_owned(),
-            description: "Replaces `old` by `new` in a text file. `old` is matched exactly, white space included, and \
-                          has to stand in the file once: add lines around it to make it unique, or set `all` to \
-                          replace it everywhere. Leave out line numbers: they are not part of the file."
-                .to_owned(),
+            description:
+                "Replaces `old` by `new` in a text file that you have read. `old` is matched exactly, white space \
+                          included, and has to stand in the file once: add lines around it to make it unique, or set \
+                          `all` to replace it everywhere. Leave out line numbers: they are not part of the file."
+                    .to_owned(),
             parameters: json!({
                 "type": "object",
                 "properties": {
@@ -72,6 +74,9 @@ impl Tool for EditFile {
             Ok(args) => args,
             Err(outcome) => return outcome,
         };
+        if let Err(outcome) = recall(&self.memory, call).await {
+            return outcome;
+        }
         let (memory, call) = (self.memory.clone(), call.clone());
         let cancel = call.cancel.clone();
         disk::off_thread(&cancel, move || edit(&memory, &call, &args).unwrap_or_else(|refused| refused)).await
@@ -87,34 +92,28 @@ fn edit(memory: &FileMemory, call: &Call, args: &EditArgs) -> Result<Outcome, Ou
     }
     let place = disk::resolve(memory, call, &args.path)?;
     let shown = &place.shown;
-    let session = &call.owner.session;
+    memory.tell_clash(call, &place);
     let _turn = memory.turn(&place.real);
-    let (mut file, metadata) = disk::open(&place)?;
-    if !disk::may_write(&place.real, &metadata) {
-        return Err(Outcome::fail(format!("{shown} is write-protected. Nothing was written.")));
-    }
-    let Ok(bytes) = content(&mut file, &metadata).map_err(|error| disk::unusable(shown, &error))? else {
+    let old = Old::open(memory, call, &place)?;
+    let Some(content) = &old.content else {
         return Err(Outcome::fail(format!("{shown} is larger than {WHOLE} bytes. Change it with a command.")));
     };
-    if let Standing::Changed(by) = memory.standing(session, &place.real, Stamp::new(&metadata, Some(&bytes))) {
-        return Err(changed(shown, by.as_ref()));
-    }
-    let Ok(before) = String::from_utf8(bytes) else {
+    let Ok(before) = std::str::from_utf8(content) else {
         return Err(Outcome::fail(format!("{shown} is not UTF-8 text. Change it with a command.")));
     };
-    let (after, count) = replaced(&before, args, shown)?;
+    let (after, count) = replaced(before, args, shown)?;
     if call.cancel.is_cancelled() {
         return Err(disk::stopped());
     }
-    let metadata = disk::replace(&place.real, after.as_bytes(), Some(metadata.permissions())).map_err(|error| {
-        Outcome::fail(format!("{shown} could not be written: {error}. What was there is unchanged."))
-    })?;
-    memory.wrote(session, &place.real, Stamp::new(&metadata, Some(after.as_bytes())), false);
+    let (file, can_undo) = put(memory, call, &place, Some(&old), after.as_bytes())?;
 
-    let Changes { added, removed, diff } = Changes::between(&before, &after);
+    let Changes { added, removed, diff } = Changes::between(before, &after);
     let places = if count == 1 { "in one place".to_owned() } else { format!("in {count} places") };
     let text = format!("Edited {shown} {places}: {added} lines added, {removed} removed.");
-    Ok(Outcome::ok(text).with(json!({"path": shown, "added": added, "removed": removed, "diff": diff})))
+    let detail = json!({
+        "path": shown, "added": added, "removed": removed, "diff": diff, "file": file, "can_undo": can_undo,
+    });
+    Ok(Outcome::ok(text).with(detail))
 }
 
 /// The text after the change, and in how many places it changed.

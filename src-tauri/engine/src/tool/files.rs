@@ -3,28 +3,28 @@
 
 use crate::action::Action;
 use crate::config::bounds::MAX_RESULT;
+use crate::files::WHOLE;
+use crate::files::changes::Changes;
+use crate::files::handle::{Missed, Spot};
 use crate::llm::ToolSpec;
 use crate::prompt::Given;
 use crate::scope::Scope;
 use crate::tool::{Call, Outcome, Tool, arguments};
 use async_trait::async_trait;
-use changes::Changes;
-pub(super) use memory::{Stamp, Standing};
+pub(super) use memory::Standing;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fs::{File, Metadata};
 use std::io::{Cursor, Read};
 use std::path::PathBuf;
 
-pub(super) mod changes;
 pub(super) mod disk;
 mod memory;
 mod page;
+mod stamp;
 
-pub use memory::FileMemory;
-
-/// The largest file that is held whole: to notice changes by content, to edit, to count lines.
-pub(super) const WHOLE: u64 = 8 * 1024 * 1024;
+pub use memory::{FileMemory, Writer, Written};
+pub use stamp::Stamp;
 
 /// How many lines `read_file` shows when it is not told.
 const LINES: u64 = 2000;
@@ -96,6 +96,9 @@ impl Tool for ReadFile {
             Ok(args) => args,
             Err(outcome) => return outcome,
         };
+        if let Err(outcome) = recall(&self.memory, call).await {
+            return outcome;
+        }
         let (memory, call) = (self.memory.clone(), call.clone());
         let cancel = call.cancel.clone();
         disk::off_thread(&cancel, move || read(&memory, &call, &args).unwrap_or_else(|refused| refused)).await
@@ -141,6 +144,9 @@ impl Tool for WriteFile {
             Ok(args) => args,
             Err(outcome) => return outcome,
         };
+        if let Err(outcome) = recall(&self.memory, call).await {
+            return outcome;
+        }
         let (memory, call) = (self.memory.clone(), call.clone());
         let cancel = call.cancel.clone();
         disk::off_thread(&cancel, move || write(&memory, &call, &args).unwrap_or_else(|refused| refused)).await
@@ -179,9 +185,13 @@ fn read(memory: &FileMemory, call: &Call, args: &ReadArgs) -> Result<Outcome, Ou
         }
         page::Problem::Disk(error) => disk::unusable(shown, &error),
     })?;
-    memory.saw(&call.owner.session, &place.real, Stamp::new(&metadata, whole.as_deref().ok()));
+    let stamp = Stamp::new(&metadata, whole.as_deref().ok());
+    memory.saw(&call.owner.session, &place.real, &stamp);
     let bytes = whole.as_ref().map_or(metadata.len(), |content| content.len() as u64);
-    let detail = json!({"path": shown, "lines": page.count(), "bytes": bytes, "added": 0, "removed": 0});
+    let detail = json!({
+        "path": shown, "lines": page.count(), "bytes": bytes, "added": 0, "removed": 0,
+        "file": stamp.fact(&place.real, false),
+    });
     Ok(Outcome::ok(page.into_text(bytes)).with(detail))
 }
 
@@ -196,60 +206,113 @@ pub(super) fn content(file: &mut File, metadata: &Metadata) -> std::io::Result<R
     Ok(if content.len() as u64 > WHOLE { Err(content) } else { Ok(content) })
 }
 
+/// Learns what the log says of the call's tree. What cannot be looked up could be written over.
+pub(super) async fn recall(memory: &FileMemory, call: &Call) -> Result<(), Outcome> {
+    memory.recall(&call.owner.session).await.map_err(|error| {
+        let why = error.message();
+        Outcome::fail(format!("What this session has seen of files cannot be looked up. {why} Nothing was done."))
+    })
+}
+
+/// A file that is about to be changed, as it is, in its folder that is held open.
+pub(super) struct Old {
+    spot: Spot,
+    pub(super) metadata: Metadata,
+    /// Its content; none when it is too large to be held.
+    pub(super) content: Option<Vec<u8>>,
+}
+
+impl Old {
+    /// Opens a file to change it, if the call's session knows it as it is.
+    pub(super) fn open(memory: &FileMemory, call: &Call, place: &disk::Place) -> Result<Self, Outcome> {
+        let shown = &place.shown;
+        let spot = disk::spot(place)?;
+        let (mut file, metadata) = disk::open_at(&spot, place)?;
+        if !spot.may_write(&metadata) {
+            return Err(Outcome::fail(format!("{shown} is write-protected. Nothing was written.")));
+        }
+        let content = content(&mut file, &metadata).map_err(|error| disk::unusable(shown, &error))?.ok();
+        match memory.standing(&call.owner.session, &place.real, &Stamp::new(&metadata, content.as_deref())) {
+            Standing::Same => Ok(Self { spot, metadata, content }),
+            Standing::Unread => Err(Outcome::fail(format!(
+                "{shown} exists and you have not read it. Nothing was written. Read it first."
+            ))),
+            Standing::Changed(by) => Err(changed(shown, by.as_ref())),
+        }
+    }
+}
+
+/// Puts `content` at a place, over `old` if there is one: keeps what stood there, writes down that it is changed, and
+/// changes it in one step. Answers the facts about the file, and whether this can be taken back.
+pub(super) fn put(
+    memory: &FileMemory,
+    call: &Call,
+    place: &disk::Place,
+    old: Option<&Old>,
+    content: &[u8],
+) -> Result<(Value, bool), Outcome> {
+    let shown = &place.shown;
+    let can_undo = old.is_none_or(|old| old.content.is_some());
+    if can_undo {
+        memory.begin(call, place, old.and_then(|old| old.content.as_deref()), content)?;
+        if call.cancel.is_cancelled() {
+            // The store may have taken its time: who was stopped has answered by now.
+            return Err(disk::stopped());
+        }
+    }
+    let written = match old {
+        Some(old) => old.spot.put(content, Some(&old.metadata)),
+        None => Spot::make(&place.real).map_err(Missed::Disk).and_then(|spot| spot.put(content, None)),
+    };
+    let metadata = written.map_err(|missed| match missed {
+        Missed::Changed if old.is_none() => {
+            Outcome::fail(format!("{shown} came to be while you wrote it. Nothing was written: read it, then redo it."))
+        }
+        Missed::Changed => changed(shown, None),
+        Missed::Disk(error) => {
+            Outcome::fail(format!("{shown} could not be written: {error}. What was there is unchanged."))
+        }
+    })?;
+    let stamp = Stamp::new(&metadata, Some(content));
+    memory.wrote(call, &place.real, &stamp);
+    Ok((stamp.fact(&place.real, true), can_undo))
+}
+
 fn write(memory: &FileMemory, call: &Call, args: &WriteArgs) -> Result<Outcome, Outcome> {
     if args.content.len() as u64 > WHOLE {
         return Err(Outcome::fail(format!("The content is larger than {WHOLE} bytes. Nothing was written.")));
     }
     let place = disk::resolve(memory, call, &args.path)?;
     let shown = &place.shown;
+    memory.tell_clash(call, &place);
     let _turn = memory.turn(&place.real);
-    let old = if place.exists { Some(existing(memory, call, &place)?) } else { None };
+    let old = if place.exists { Some(Old::open(memory, call, &place)?) } else { None };
     if call.cancel.is_cancelled() {
         return Err(disk::stopped());
     }
-    if let (None, Some(folder)) = (&old, place.real.parent()) {
-        std::fs::create_dir_all(folder).map_err(|error| disk::unusable(&folder.display().to_string(), &error))?;
-    }
-    let permissions = old.as_ref().map(|(_, metadata)| metadata.permissions());
-    let metadata = disk::replace(&place.real, args.content.as_bytes(), permissions).map_err(|error| {
-        Outcome::fail(format!("{shown} could not be written: {error}. What was there is unchanged."))
-    })?;
-    let stamp = Stamp::new(&metadata, Some(args.content.as_bytes()));
-    memory.wrote(&call.owner.session, &place.real, stamp, true);
+    let (file, can_undo) = put(memory, call, &place, old.as_ref(), args.content.as_bytes())?;
 
     let lines = args.content.lines().count();
     let bytes = args.content.len();
-    let before = old.as_ref().map_or("", |(content, _)| content.as_str());
-    let changes = Changes::between(before, &args.content);
+    let before = old.as_ref().and_then(|old| old.content.as_deref()).map(String::from_utf8_lossy).unwrap_or_default();
+    let Changes { added, removed, diff } = Changes::between(&before, &args.content);
     let verb = if old.is_some() { "Overwrote" } else { "Created" };
+    let kept = if can_undo { "" } else { " What stood there was too large to be kept: this cannot be taken back." };
     let detail = json!({
         "path": shown, "lines": lines, "bytes": bytes, "created": old.is_none(),
-        "added": changes.added, "removed": changes.removed,
+        "added": added, "removed": removed, "diff": diff, "file": file, "can_undo": can_undo,
     });
-    Ok(Outcome::ok(format!("{verb} {shown}: {lines} lines, {bytes} bytes.")).with(detail))
-}
-
-/// The text of the file that is about to be overwritten (empty when it is too large to be held), if this session
-/// knows it as it is.
-fn existing(memory: &FileMemory, call: &Call, place: &disk::Place) -> Result<(String, Metadata), Outcome> {
-    let shown = &place.shown;
-    let (mut file, metadata) = disk::open(place)?;
-    if !disk::may_write(&place.real, &metadata) {
-        return Err(Outcome::fail(format!("{shown} is write-protected. Nothing was written.")));
-    }
-    let content = content(&mut file, &metadata).map_err(|error| disk::unusable(shown, &error))?.ok();
-    match memory.standing(&call.owner.session, &place.real, Stamp::new(&metadata, content.as_deref())) {
-        Standing::Same => Ok((String::from_utf8_lossy(&content.unwrap_or_default()).into_owned(), metadata)),
-        Standing::Unread => Err(Outcome::fail(format!(
-            "{shown} exists and you have not read it. Nothing was written. Read it first, or choose another name."
-        ))),
-        Standing::Changed(by) => Err(changed(shown, by.as_ref())),
-    }
+    Ok(Outcome::ok(format!("{verb} {shown}: {lines} lines, {bytes} bytes.{kept}")).with(detail))
 }
 
 /// What a call answers that would write over a change its session has not seen.
-pub(super) fn changed(shown: &str, by: Option<&crate::id::SessionId>) -> Outcome {
-    let by = by.map(|session| format!(" (session {session} wrote it)")).unwrap_or_default();
+pub(super) fn changed(shown: &str, by: Option<&Writer>) -> Outcome {
+    let by = match by {
+        Some(Writer::Session { session, label }) if label.is_empty() => format!(" (session {session} wrote it)"),
+        Some(Writer::Session { session, label }) => format!(" (\u{201c}{label}\u{201d} wrote it, session {session})"),
+        Some(Writer::Undo) => " (the person took changes of it back)".to_owned(),
+        None => String::new(),
+    };
     Outcome::fail(format!(
         "{shown} has changed since you read it{by}. Nothing was written: read it again, then redo it."
     ))

@@ -116,8 +116,8 @@ impl Tool for Glob {
     }
 
     async fn actions(&self, _call: &Call, args: &Value) -> Vec<Action> {
-        let start = |args: GlobArgs| args.path.map(|path| Action::Read { path: path.into() });
-        arguments(args.clone()).ok().and_then(start).into_iter().collect()
+        let start = |args: GlobArgs| Action::Read { path: args.path.unwrap_or_else(|| ".".to_owned()).into() };
+        arguments(args.clone()).map(start).into_iter().collect()
     }
 
     async fn run(&self, call: &Call, args: Value) -> Outcome {
@@ -156,8 +156,8 @@ impl Tool for Grep {
     }
 
     async fn actions(&self, _call: &Call, args: &Value) -> Vec<Action> {
-        let start = |args: GrepArgs| args.path.map(|path| Action::Read { path: path.into() });
-        arguments(args.clone()).ok().and_then(start).into_iter().collect()
+        let start = |args: GrepArgs| Action::Read { path: args.path.unwrap_or_else(|| ".".to_owned()).into() };
+        arguments(args.clone()).map(start).into_iter().collect()
     }
 
     async fn run(&self, call: &Call, args: Value) -> Outcome {
@@ -399,6 +399,7 @@ mod tests {
             owner: Owner { session: SessionId::from("one"), agent: AgentId(1) },
             cwd: folder.path().to_owned(),
             leave: Leave::default(),
+            judged: None,
             cancel: CancellationToken::new(),
             numbered: CancellationToken::new(),
             given: Given::default(),

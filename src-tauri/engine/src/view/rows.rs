@@ -44,6 +44,11 @@ const KNOWN: &[&str] = &[
     "notice_admitted",
     "answered",
     "tool_finished",
+    "file_changing",
+    "undone",
+    "noted",
+    "told",
+    "clashed",
     "model_retried",
     "turn_ended",
     "warned",
@@ -87,6 +92,9 @@ pub fn gives_rows(kind: &str) -> bool {
             | "seeded"
             | "asked"
             | "mode_set"
+            | "undone"
+            | "noted"
+            | "clashed"
     ) || !KNOWN.contains(&kind)
 }
 
@@ -127,6 +135,27 @@ pub fn rows(event: &Recorded, about: &[Recorded], context: &Context<'_>) -> Vec<
             let limit = plain(limit, MAX_LINE);
             one(Some(*step), RowBody::Warning { limit, used: number(*used), most: number(*most), text })
         }
+        Event::Undone { edits, files } => {
+            let files = files.iter().take(MAX_ENTRIES).map(|file| plain(&file.shown, MAX_LINE)).collect();
+            one(None, RowBody::Undone { edits: u32::try_from(edits.len()).unwrap_or(u32::MAX), files })
+        }
+        Event::Noted { text } => {
+            let told_at_step = about.iter().find_map(|event| match &event.event {
+                Event::Told { step, .. } => Some(*step),
+                _ => None,
+            });
+            one(None, RowBody::Note { text: shown(text), told_at_step })
+        }
+        Event::Clashed { path, first, first_label, later, later_label } => one(
+            None,
+            RowBody::Clash {
+                path: plain(path, MAX_LINE),
+                first: first.clone(),
+                first_label: plain(first_label, MAX_LINE),
+                later: later.clone(),
+                later_label: plain(later_label, MAX_LINE),
+            },
+        ),
         Event::TurnEnded { end, detail, step, .. } => {
             let detail = detail.as_deref().map(|detail| plain(detail, MAX_LINE));
             match end {
@@ -187,6 +216,8 @@ pub fn rows(event: &Recorded, about: &[Recorded], context: &Context<'_>) -> Vec<
         | Event::TurnStarted { .. }
         | Event::StepStarted { .. }
         | Event::NoticeAdmitted { .. }
+        | Event::FileChanging { .. }
+        | Event::Told { .. }
         | Event::ToolFinished { .. }
         | Event::TaskStarted { .. }
         | Event::TaskStopping { .. }

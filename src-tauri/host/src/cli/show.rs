@@ -128,6 +128,17 @@ fn row_text(row: &Row) -> String {
             format!("Begins with {} of its parent", text::count(*turns as usize, "turn", "turns"))
         }
         RowBody::Warning { text, .. } => format!("Limit: {text}"),
+        RowBody::Undone { edits, files } => {
+            let edits = text::count(*edits as usize, "change", "changes");
+            format!("You took {edits} of files back: {}", text::line(&files.join(", "), 200))
+        }
+        RowBody::Note { text, told_at_step } => {
+            let told = if told_at_step.is_some() { "Told" } else { "Is told at its next step" };
+            format!("{told}: {}", text::line(text, 400))
+        }
+        RowBody::Clash { path, first_label, later_label, .. } => {
+            format!("Two write one file: {later_label} came to {path} shortly after {first_label} wrote it")
+        }
         RowBody::TurnEnd { end, detail } => {
             let end = serde_json::to_value(end).unwrap_or_default();
             let end = end.as_str().unwrap_or("ended").replace('_', " ");

@@ -2,7 +2,7 @@
 
 use super::types::*;
 use crate::host::Host;
-use coppice_engine::engine::{Deletion, Opening, Page, Target};
+use coppice_engine::engine::{Deletion, Opening, Page, Target, Undo, Undoing};
 use coppice_engine::error::Code;
 use coppice_engine::event::{Event, Receipt, Recorded};
 use coppice_engine::view::{Sent, SessionView, Tokens};
@@ -228,6 +228,16 @@ pub async fn delete(host: &Host, args: DeleteArgs) -> Answer<Deleted> {
         host.engine.delete(&args.session, args.stop.unwrap_or(false), key).await?
     };
     Ok(Deleted { receipt, sessions, messages })
+}
+
+pub async fn undo(host: &Host, args: UndoArgs) -> Answer<Undoing> {
+    let key = key(&args.key)?;
+    let UndoArgs { session, n, call, branch, preview, .. } = args;
+    let branch = branch.unwrap_or(false);
+    if branch && (n.is_some() || call.is_some()) {
+        return Err(Failed::bad_request("The arguments do not fit: with `branch` there is neither `n` nor `call`."));
+    }
+    Ok(host.engine.undo(Undo { session, branch, n, call }, preview.unwrap_or(false), key).await?)
 }
 
 pub async fn rename(host: &Host, args: RenameArgs) -> Answer<Nothing> {

@@ -5,7 +5,7 @@ use coppice_engine::config::{Limits, Notices};
 use coppice_engine::engine::ModelView;
 use coppice_engine::error::{Code, Error};
 use coppice_engine::event::{Decision, Mode, Receipt, Route, TreeLimits};
-use coppice_engine::id::{AskId, SessionId, TaskId};
+use coppice_engine::id::{AskId, CallId, SessionId, TaskId};
 use coppice_engine::view::{AllowanceView, AskView, SessionView, TaskView, Tokens};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -458,6 +458,28 @@ pub struct Deleted {
     pub sessions: u32,
     /// How many messages stood in them: those to a session, and the answers of its model.
     pub messages: u32,
+}
+
+/// Arguments of `undo`.
+#[derive(Debug, Deserialize, TS)]
+#[serde(deny_unknown_fields)]
+pub struct UndoArgs {
+    /// Whose changes of files.
+    pub session: SessionId,
+    /// Only those of this row: of its calls, or of what was taken back there, which is put back then.
+    #[ts(optional)]
+    pub n: Option<i64>,
+    /// Only those of this call.
+    #[ts(optional)]
+    pub call: Option<CallId>,
+    /// Those of all sessions below it, too.
+    #[ts(optional)]
+    pub branch: Option<bool>,
+    /// Only tell what would happen.
+    #[ts(optional)]
+    pub preview: Option<bool>,
+    /// Client-minted.
+    pub key: String,
 }
 
 /// Arguments of `rename`.

@@ -1,9 +1,9 @@
 //! Lines of a file that match.
 
 use super::{End, Watch};
+use crate::files::handle;
 use crate::text::cut;
 use crate::tool::Outcome;
-use crate::tool::files::disk;
 use grep_matcher::{LineTerminator, Matcher};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkFinish, SinkMatch};
@@ -77,7 +77,8 @@ impl Search {
 
     /// Searches one file, called `name` in the result.
     pub fn file(&mut self, path: &Path, name: &str, watch: &Watch, found: &mut Found) -> io::Result<()> {
-        let file = disk::open_at_once(path)?;
+        // Found over no link; one that took its place since is refused.
+        let file = handle::open(path)?;
         // It may have become something else since it was listed.
         if file.metadata()?.is_file() { self.text(file, name, watch, found) } else { Ok(()) }
     }

@@ -11,7 +11,7 @@ const MAX_DIFF: usize = 4 * 1024;
 const DIFF_TIME: Duration = Duration::from_millis(300);
 
 /// What differs between two texts, by lines.
-pub(in crate::tool) struct Changes {
+pub struct Changes {
     /// Lines that only the new one has.
     pub added: usize,
     /// Lines that only the old one had.
