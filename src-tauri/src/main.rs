@@ -20,6 +20,8 @@ fn main() -> ExitCode {
         if display::without_dmabuf() {
             set_without_dmabuf();
         }
+        // What the desktop calls its windows, so that it finds the entry of the menu, and with it the icon, that is theirs.
+        gtk::glib::set_prgname(Some("coppice"));
         if !(display::is_named() && gtk::init().is_ok()) {
             return told(display::NO_DISPLAY);
         }

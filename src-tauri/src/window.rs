@@ -12,6 +12,7 @@ use coppice_host::stream::Stream;
 use serde_json::Value;
 #[cfg(target_os = "linux")]
 use std::cell::Cell;
+use std::path::PathBuf;
 use std::sync::Arc;
 #[cfg(target_os = "linux")]
 use std::time::{Duration, Instant};
@@ -118,13 +119,17 @@ pub async fn watch(
     Ok(seq)
 }
 
-/// Lets the person choose a folder; none when they did not.
+/// Lets the person choose a folder, beginning at `from`, or at home when there is no such folder; none when they did not.
 #[tauri::command]
-pub async fn pick_folder(app: AppHandle) -> Result<Option<String>, Failed> {
+pub async fn pick_folder(app: AppHandle, from: PathBuf) -> Result<Option<String>, Failed> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let mut dialog = app.dialog().file().set_title("Choose a folder to work in");
     if let Some(window) = app.get_webview_window(MAIN) {
         dialog = dialog.set_parent(&window);
+    }
+    let begin = if from.is_absolute() && from.is_dir() { Some(from) } else { app.path().home_dir().ok() };
+    if let Some(begin) = begin {
+        dialog = dialog.set_directory(begin);
     }
     dialog.pick_folder(move |folder| {
         // The asker is gone only when the page was loaded anew: then nobody wants to know.

@@ -94,6 +94,11 @@ export function count(n: number, one: string, many = `${one}s`): string {
   return `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 }
 
+/** How many run: "1 runs", "3 run". */
+export function runs(n: number): string {
+  return `${n} ${n === 1 ? "runs" : "run"}`;
+}
+
 /** A folder as people write it: the home folder as "~". */
 export function folder(path: string): string {
   return path.replace(/^\/(?:home|Users)\/[^/]+(?=\/|$)/, "~");

@@ -43,9 +43,9 @@ export async function watch(
   return await ask<number>("watch", { session, after, channel });
 }
 
-/** Lets the person choose a folder; none when they cancel. */
-export async function pickFolder(): Promise<string | null> {
-  return await ask<string | null>("pick_folder", {});
+/** Lets the person choose a folder, beginning at `from`; none when they cancel. */
+export async function pickFolder(from: string): Promise<string | null> {
+  return await ask<string | null>("pick_folder", { from });
 }
 
 /** Opens a link in the system's browser. */

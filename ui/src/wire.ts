@@ -347,6 +347,19 @@ last_sign_at: number,
  */
 created_at: number, 
 /**
+ * When that was asked which its branch is at, or was at last: a message came while nothing of the branch was at work.
+ * None before the first.
+ */
+asked_at: number | null, 
+/**
+ * When the last turn of its branch ended; none while something of it is at work, or before the first.
+ */
+rested_at: number | null, 
+/**
+ * How long its own turns since `asked_at` took, in milliseconds, without the one that runs.
+ */
+worked_ms: number, 
+/**
  * When its running turn began, or its last one; none before the first.
  */
 started_at: number | null, 
@@ -354,6 +367,10 @@ started_at: number | null,
  * When its last turn ended; none while one runs.
  */
 ended_at: number | null, 
+/**
+ * Who stopped its last turn or activation, when it was stopped.
+ */
+stopped_by: Party | null, 
 /**
  * The step that it is at, or was last at; 0 before the first.
  */
@@ -739,6 +756,10 @@ later_label: string, } | { "kind": "turn_end",
  */
 end: TurnEnd, 
 /**
+ * Who stopped it, when it was stopped.
+ */
+by: Party | null, 
+/**
  * Why.
  */
 detail: string | null, } | { "kind": "unknown", 
@@ -924,6 +945,10 @@ later_label: string, } | { "kind": "turn_end",
  */
 end: TurnEnd, 
 /**
+ * Who stopped it, when it was stopped.
+ */
+by: Party | null, 
+/**
  * Why.
  */
 detail: string | null, } | { "kind": "unknown", 
@@ -1004,6 +1029,10 @@ type: LiveKind,
  * The tool's name, for a tool call.
  */
 name: string | null, 
+/**
+ * Whether that tool gives work to a child.
+ */
+delegates: boolean, 
 /**
  * Where `text` begins, in characters (UTF-16 units) from the start of the block: earlier text was sent before.
  */

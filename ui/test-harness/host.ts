@@ -46,7 +46,7 @@ export async function watch(
   return 1;
 }
 
-export async function pickFolder(): Promise<string | null> {
+export async function pickFolder(_from: string): Promise<string | null> {
   return "/home/me/src/tidewater";
 }
 

@@ -490,6 +490,9 @@ pub enum Event {
         turn: u32,
         /// How.
         end: TurnEnd,
+        /// Who stopped it, when it was stopped.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Party>,
         /// Why, for people; none for a plain completion.
         detail: Option<String>,
         /// The step that it was at; none before its first.

@@ -96,8 +96,8 @@ impl Live {
         state.blocks.iter().filter_map(block).collect()
     }
 
-    /// What is new since `seen`; none when nothing is.
-    pub fn since(&self, seen: &mut Seen) -> Option<LiveView> {
+    /// What is new since `seen`; none when nothing is. `delegates` tells whether a tool of this name gives work to a child.
+    pub fn since(&self, seen: &mut Seen, delegates: impl Fn(&str) -> bool) -> Option<LiveView> {
         let state = lock(&self.state);
         // The address tells the live text of one agent from that of the next agent of the session.
         let live = Arc::as_ptr(&self.state) as usize;
@@ -112,6 +112,7 @@ impl Live {
             LiveBlock {
                 kind: part.kind,
                 name: part.name.clone(),
+                delegates: part.name.as_deref().is_some_and(|tool| delegates(tool)),
                 from: part.text[..from].encode_utf16().count(),
                 text: part.text[from..].to_owned(),
             }
@@ -214,7 +215,7 @@ mod tests {
             hand.0.store(at, Ordering::Relaxed);
             live.delta(Delta::Text { index: 0, text: text.to_owned() });
         };
-        let told = |seen: &mut Seen| live.since(seen).map(|view| (view.at, view.blocks[0].text.clone()));
+        let told = |seen: &mut Seen| live.since(seen, |_| false).map(|view| (view.at, view.blocks[0].text.clone()));
         let (mut early, mut late) = (Seen::default(), Seen::default());
         says(5, "one");
         assert_eq!(told(&mut early), Some((5, "one".to_owned())));

@@ -211,7 +211,7 @@ impl Transcript {
         if let Some(turn) = self.open_turn {
             let detail = Some("can resume".to_owned());
             let (end, step) = (TurnEnd::Interrupted, self.open_step);
-            events.push(Event::TurnEnded { turn, end, detail, step, last_sign_at: None, worked_ms: None });
+            events.push(Event::TurnEnded { turn, end, by: None, detail, step, last_sign_at: None, worked_ms: None });
         }
         for task in self.live_tasks.keys() {
             events.push(Event::TaskSettled {

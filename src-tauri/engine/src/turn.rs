@@ -183,7 +183,7 @@ impl Turn {
                 let events = streaming.and_then(|partial| cut_off(self.step, partial)).into_iter().collect();
                 match by {
                     Party::Runtime => self.end(events, TurnEnd::Interrupted, Some("can resume".to_owned())),
-                    by => self.end(events, TurnEnd::Stopped, Some(stopped_by(by).to_owned())),
+                    by => self.end_by(Some(by), events, TurnEnd::Stopped, Some(stopped_by(by).to_owned())),
                 }
             }
             // Anything else comes too late or too early to mean something: a repeated result, a second answer.
@@ -348,10 +348,20 @@ impl Turn {
         effects
     }
 
-    fn end(&mut self, mut events: Vec<Event>, end: TurnEnd, detail: Option<String>) -> Vec<Effect> {
+    fn end(&mut self, events: Vec<Event>, end: TurnEnd, detail: Option<String>) -> Vec<Effect> {
+        self.end_by(None, events, end, detail)
+    }
+
+    fn end_by(
+        &mut self,
+        by: Option<Party>,
+        mut events: Vec<Event>,
+        end: TurnEnd,
+        detail: Option<String>,
+    ) -> Vec<Effect> {
         self.phase = Phase::Ended;
         let step = (self.step >= self.first_step).then_some(self.step);
-        events.push(Event::TurnEnded { turn: self.number, end, detail, step, last_sign_at: None, worked_ms: None });
+        events.push(Event::TurnEnded { turn: self.number, end, by, detail, step, last_sign_at: None, worked_ms: None });
         vec![Effect::Record(events), Effect::End(end)]
     }
 }

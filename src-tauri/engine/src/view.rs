@@ -113,10 +113,19 @@ pub struct SessionView {
     pub last_sign_at: i64,
     /// When it came to be.
     pub created_at: i64,
+    /// When that was asked which its branch is at, or was at last: a message came while nothing of the branch was at work.
+    /// None before the first.
+    pub asked_at: Option<i64>,
+    /// When the last turn of its branch ended; none while something of it is at work, or before the first.
+    pub rested_at: Option<i64>,
+    /// How long its own turns since `asked_at` took, in milliseconds, without the one that runs.
+    pub worked_ms: i64,
     /// When its running turn began, or its last one; none before the first.
     pub started_at: Option<i64>,
     /// When its last turn ended; none while one runs.
     pub ended_at: Option<i64>,
+    /// Who stopped its last turn or activation, when it was stopped.
+    pub stopped_by: Option<Party>,
     /// The step that it is at, or was last at; 0 before the first.
     pub step: u32,
     /// Whether it was put into the archive, with all below it. What stands below an archived session is out of the way
@@ -461,6 +470,8 @@ pub enum RowBody {
     TurnEnd {
         /// How.
         end: TurnEnd,
+        /// Who stopped it, when it was stopped.
+        by: Option<Party>,
         /// Why.
         detail: Option<String>,
     },
@@ -526,6 +537,8 @@ pub struct LiveBlock {
     pub kind: LiveKind,
     /// The tool's name, for a tool call.
     pub name: Option<String>,
+    /// Whether that tool gives work to a child.
+    pub delegates: bool,
     /// Where `text` begins, in characters (UTF-16 units) from the start of the block: earlier text was sent before.
     pub from: usize,
     /// What came since.

@@ -92,6 +92,7 @@ fn ended(end: TurnEnd, detail: Option<&str>) -> Event {
     Event::TurnEnded {
         turn: 1,
         end,
+        by: None,
         detail: detail.map(str::to_owned),
         step: Some(3),
         last_sign_at: None,
@@ -492,7 +493,10 @@ fn faults_and_ends_of_turns_say_what_happened() {
     assert_eq!(body(vec![ended(TurnEnd::Failed, Some("No route."))]), fault("No route.", false));
     assert_eq!(body(vec![ended(TurnEnd::Failed, None)]), fault("The turn failed, and no reason was given.", false));
     for end in [TurnEnd::Stopped, TurnEnd::MaxTokens, TurnEnd::Refusal, TurnEnd::Limit, TurnEnd::Interrupted] {
-        assert_eq!(body(vec![ended(end, Some("why"))]), RowBody::TurnEnd { end, detail: Some("why".to_owned()) });
+        assert_eq!(
+            body(vec![ended(end, Some("why"))]),
+            RowBody::TurnEnd { end, by: None, detail: Some("why".to_owned()) }
+        );
     }
     assert_eq!(fold(&log(vec![ended(TurnEnd::Completed, None)]), None), [[]]);
 }

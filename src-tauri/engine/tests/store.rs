@@ -91,6 +91,7 @@ fn ended(end: TurnEnd, detail: Option<&str>) -> Event {
         step: None,
         turn: 1,
         end,
+        by: None,
         detail: detail.map(str::to_owned),
         last_sign_at: None,
         worked_ms: None,

@@ -187,12 +187,11 @@ fn at_rest(root: &SessionView) -> bool {
 /// How a root at rest ended; none when it was stopped or lost, which its person did or is told otherwise.
 fn root_end(root: &SessionView) -> Option<RootEnd> {
     let failed = match root.state {
-        // A turn that completed leaves no detail; one that was stopped says by whom.
-        SessionState::Idle | SessionState::Completed if root.detail.is_empty() => false,
+        SessionState::Idle | SessionState::Completed if root.stopped_by.is_none() => false,
         SessionState::Failed => true,
         _ => return None,
     };
-    let ms = root.started_at.zip(root.ended_at).map_or(0, |(start, end)| end - start);
+    let ms = root.asked_at.zip(root.rested_at).map_or(0, |(asked, rested)| (rested - asked).max(0));
     Some(RootEnd { failed, detail: root.detail.clone(), ms })
 }
 
@@ -324,8 +323,10 @@ mod tests {
             state,
             live_below,
             title: "Ship it".into(),
-            started_at: Some(0),
-            ended_at: Some(120_000),
+            asked_at: Some(0),
+            started_at: Some(118_000),
+            ended_at: Some(119_000),
+            rested_at: (live_below == 0).then_some(120_000),
             ..session("r")
         };
         desk.hear(Frame { sessions: vec![root(SessionState::Idle, 1)], ..Frame::default() }, None);
@@ -358,7 +359,7 @@ mod tests {
     #[test]
     fn a_root_that_was_stopped_is_not_done() {
         let mut desk = Desk::new(Setting::Tasks);
-        let stopped = SessionView { state: SessionState::Idle, detail: "stopped by you".into(), ..session("r") };
+        let stopped = SessionView { state: SessionState::Idle, stopped_by: Some(Party::Person), ..session("r") };
         desk.hear(Frame { sessions: vec![stopped], ..Frame::default() }, None);
         assert_eq!(desk.told(), []);
     }

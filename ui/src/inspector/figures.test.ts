@@ -1,41 +1,23 @@
 import { expect, it } from "vitest";
 import { made } from "../test/made";
-import type { SessionView, TaskView } from "../wire";
-import { branchElapsed, ownElapsed } from "./figures";
+import type { SessionView } from "../wire";
+import { elapsedOf, ownElapsed } from "./figures";
 
 const minutes = (n: number) => n * 60_000;
 
-function ran(from: number, to: number, change: Partial<SessionView> = {}): SessionView {
-  return made({ started_at: minutes(from), ended_at: minutes(to), ...change });
-}
-
-function command(from: number, status: TaskView["status"]): TaskView {
-  return {
-    id: "bash-1",
-    kind: "bash",
-    label: "l",
-    owner: "s",
-    child: null,
-    status,
-    detail: null,
-    killed_by: null,
-    started_at: minutes(from),
-    settled_at: null,
-  };
-}
-
-it("a branch worked as long as something of it did, never less than a part, and rests are not counted", () => {
+it("a branch takes from when it was asked until all of it rests, and its own turns are a part of that", () => {
   const now = minutes(60);
-  const cases: [SessionView, SessionView[], TaskView[], string, string][] = [
-    [made(), [], [], "", ""],
-    [ran(10, 12), [], [], "2:00", "2:00"],
-    // A child of an earlier turn ran longer than the last turn of its parent.
-    [ran(30, 31), [ran(0, 20)], [], "1:00", "21:00"],
-    [ran(10, 20), [ran(12, 15), ran(18, 25)], [], "10:00", "15:00"],
-    [ran(10, 20), [ran(25, 0, { state: "running", ended_at: null })], [], "10:00", "45:00"],
-    [ran(10, 20), [], [command(50, "running"), command(0, "completed")], "10:00", "20:00"],
-    [made(), [ran(5, 6)], [], "", "1:00"],
+  const asked = { asked_at: minutes(10), started_at: minutes(30), worked_ms: minutes(5) };
+  const cases: [string, Partial<SessionView>, string, string][] = [
+    ["before the first", {}, "", ""],
+    ["asked, no turn yet", { asked_at: minutes(59), state: "starting" }, "", "1:00"],
+    ["its turn runs", { ...asked, state: "running" }, "35:00", "50:00"],
+    ["its children run", { ...asked, ended_at: minutes(31), live_below: 2 }, "5:00", "50:00"],
+    ["all of it rests", { ...asked, ended_at: minutes(31), rested_at: minutes(32) }, "5:00", "22:00"],
+    ["asked, and never begun", { asked_at: minutes(10) }, "", ""],
   ];
-  for (const [view, below, running, own, branch] of cases)
-    expect([ownElapsed(view, now), branchElapsed(view, below, running, now)]).toEqual([own, branch]);
+  for (const [name, change, own, branch] of cases) {
+    const view = made(change);
+    expect([ownElapsed(view, now), elapsedOf(view, now)], name).toEqual([own, branch]);
+  }
 });

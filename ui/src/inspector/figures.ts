@@ -1,42 +1,19 @@
 // The figures of the open node, own and branch. Pure.
 
 import { clock } from "../format";
-import { lives, taskLives } from "../state/branch.svelte";
-import type { SessionView, TaskView } from "../wire";
+import { lives } from "../state/branch.svelte";
+import type { SessionView } from "../wire";
 
-/** How long the last turn took or takes, to the second; empty before the first. */
+/** How long the branch takes or took for what it was asked last, to the second; empty before the first. */
+export function elapsedOf(view: SessionView, now: number): string {
+  if (view.asked_at === null) return "";
+  const works = lives(view.state) || view.live_below > 0;
+  const until = view.rested_at ?? (works ? now : null);
+  return until === null ? "" : clock(until - view.asked_at);
+}
+
+/** How long the session's own turns of that take or took, to the second; empty where it had none. */
 export function ownElapsed(view: SessionView, now: number): string {
-  const span = spanOf(view, now);
-  return span === null ? "" : clock(span.to - span.from);
-}
-
-/**
- * How long something of the branch worked: the last turns of the session and of all below it, and the commands that
- * run, with what overlaps counted once. So it is never less than any of its parts, and the time in which all of them
- * rested is not in it.
- */
-export function branchElapsed(
-  view: SessionView,
-  below: readonly SessionView[],
-  running: readonly TaskView[],
-  now: number,
-): string {
-  const sessions = [view, ...below].map((each) => spanOf(each, now));
-  const commands = running.filter((task) => taskLives(task.status)).map((task) => ({ from: task.started_at, to: now }));
-  const spans = [...sessions, ...commands].filter((span) => span !== null).sort((a, b) => a.from - b.from);
-  if (spans.length === 0) return "";
-  let [total, reached] = [0, Number.NEGATIVE_INFINITY];
-  for (const { from, to } of spans) {
-    total += Math.max(0, to - Math.max(from, reached));
-    reached = Math.max(reached, to);
-  }
-  return clock(total);
-}
-
-type Span = { from: number; to: number };
-
-/** The last turn of a session; none before the first. */
-function spanOf(view: SessionView, now: number): Span | null {
-  if (view.started_at === null) return null;
-  return { from: view.started_at, to: lives(view.state) ? now : (view.ended_at ?? now) };
+  const running = view.started_at !== null && view.ended_at === null ? Math.max(0, now - view.started_at) : 0;
+  return view.started_at === null ? "" : clock(view.worked_ms + running);
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Receipt, ReceiptItem } from "../wire";
-import { previewWords, proofs, receiptTitle } from "./receipt";
+import { endsNothing, previewWords, proofs, receiptTitle } from "./receipt";
 
 const item = (kind: string, id = kind): ReceiptItem => ({ kind, id, label: id });
 const receipt = (change: Partial<Receipt>): Receipt => ({
@@ -29,6 +29,22 @@ describe("a preview names what would end", () => {
   check({ ended: [] }, "No turn runs here.");
   check({ what: "branch", ended: [] }, "Nothing runs in this branch.");
   check({ what: "everything", ended: [] }, "Nothing runs.");
+  const left = [4, 5].map((pid) => ({ pid, started_at: 1, gone: false }));
+  check({ what: "branch", ended: [], processes: left }, "Ends 2 processes that finished work left behind.");
+  check(
+    { ended: [], processes: left.slice(1), kept: [item("task")] },
+    "Ends 1 process that finished work left behind. The 1 below keeps running.",
+  );
+
+  it("and ends nothing only where neither work nor a process lives", () => {
+    const ends = (change: Partial<Receipt>) => endsNothing(receipt(change));
+    expect([endsNothing(undefined), ends({}), ends({ ended: [], processes: left }), ends({ ended: [] })]).toEqual([
+      false,
+      false,
+      false,
+      true,
+    ]);
+  });
 });
 
 describe("a receipt proves what ended", () => {

@@ -7,7 +7,11 @@ import type { Receipt, ReceiptItem } from "../wire";
 /** What a stop would end, in one line: always visible beside its verb. */
 export function previewWords(receipt: Receipt, rootOf: (id: string) => string | null): string {
   const ends = receipt.ended.length;
-  if (ends === 0) return receipt.what === "everything" ? "Nothing runs." : nothingHere(receipt);
+  const left = leftBehind(receipt);
+  if (ends === 0) {
+    if (left !== "") return `Ends ${left}.${receipt.what === "turn" ? kept(receipt.kept.length) : ""}`;
+    return receipt.what === "everything" ? "Nothing runs." : nothingHere(receipt);
+  }
   switch (receipt.what) {
     case "turn":
       return `Ends ${ends}.${kept(receipt.kept.length)}`;
@@ -18,6 +22,17 @@ export function previewWords(receipt: Receipt, rootOf: (id: string) => string | 
     default:
       return `Ends ${ends}: ${kinds(receipt.ended)}.`;
   }
+}
+
+/** Whether a stop would end nothing at all; not while its preview is not known. */
+export function endsNothing(preview: Receipt | undefined): boolean {
+  return preview !== undefined && preview.ended.length === 0 && preview.processes.length === 0;
+}
+
+/** "2 processes that finished work left behind"; empty where none is. */
+function leftBehind(receipt: Receipt): string {
+  const left = receipt.processes.length;
+  return left === 0 ? "" : `${count(left, "process", "processes")} that finished work left behind`;
 }
 
 function nothingHere(receipt: Receipt): string {
@@ -64,11 +79,12 @@ export function proofs(receipt: Receipt): Proof[] {
   if (endedNothing(receipt)) return [{ sure: true, text: "Nothing ran that it could end" }];
   const lines: Proof[] = [];
   const ended = receipt.ended.length;
-  if (ended === 0) lines.push({ sure: true, text: "Nothing ran that it could end" });
+  const seen = receipt.processes.length;
+  if (ended === 0 && seen > 0) lines.push({ sure: true, text: "Nothing ran; finished work had left processes behind" });
+  else if (ended === 0) lines.push({ sure: true, text: "Nothing ran that it could end" });
   else if (ended === 1) lines.push({ sure: true, text: `Asked to end, gone in ${took(receipt.ms)}` });
   else lines.push({ sure: true, text: `${ended} ended in ${took(receipt.ms)}` });
 
-  const seen = receipt.processes.length;
   if (seen > 0) {
     const gone = receipt.processes.filter((process) => process.gone).length;
     const pids = receipt.processes.map((process) => process.pid).join(" ");

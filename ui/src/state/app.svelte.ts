@@ -1,5 +1,5 @@
 import { SvelteMap } from "svelte/reactivity";
-import { STATE_WORDS } from "../format";
+import { runs, STATE_WORDS } from "../format";
 import { call, HostError, mintKey, quit, watch } from "../host";
 import { titleOf } from "../tree/words";
 import type { About, Frame, LimitsView, ModelView, Push, Receipt, SessionId, SessionView, TaskView } from "../wire";
@@ -185,7 +185,7 @@ export class AppState {
   sumWords(): string {
     let failed = 0;
     for (const view of this.sessions.values()) if (view.state === "failed" && this.unread(view)) failed += 1;
-    const parts = [this.running === 0 ? "Nothing runs" : `${this.running} run`];
+    const parts = [this.running === 0 ? "Nothing runs" : runs(this.running)];
     if (this.needsYou > 0) parts.push(`${this.needsYou} ${this.needsYou === 1 ? "needs" : "need"} you`);
     if (failed > 0) parts.push(`${failed} failed`);
     return `${parts.join(", ")}.`;

@@ -199,7 +199,7 @@ export function mergeLive(held: LiveView | null, delta: LiveView): LiveView {
       blocks.push(block);
     } else if (before !== undefined && before.text.length >= block.from) {
       const text = before.text.slice(0, block.from) + block.text;
-      blocks.push({ type: block.type, name: block.name ?? before.name, from: 0, text });
+      blocks.push({ ...before, ...block, name: block.name ?? before.name, from: 0, text });
     }
   }
   return { at: delta.at, step: delta.step, blocks, calls: delta.calls };

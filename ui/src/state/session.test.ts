@@ -88,7 +88,7 @@ describe("what streams", () => {
   const text = (from: number, words: string): LiveView => ({
     at: 5_000,
     step: 3,
-    blocks: [{ type: "text", name: null, from, text: words }],
+    blocks: [{ type: "text", name: null, delegates: false, from, text: words }],
     calls: [],
   });
 

@@ -1,3 +1,4 @@
+import { count } from "../format";
 import { call, HostError, mintKey } from "../host";
 import type { Receipt, ReceiptItem, SessionId, StopWhat } from "../wire";
 import { type Branches, lives, taskLives } from "./branch.svelte";
@@ -187,7 +188,10 @@ export class Stops {
   }
 }
 
-function saidOf({ what, label, ended, unconfirmed }: Receipt): string {
+function saidOf({ what, label, ended, processes, unconfirmed }: Receipt): string {
+  const gone = processes.filter((process) => process.gone).length;
+  if (ended.length === 0 && gone > 0 && unconfirmed.length === 0)
+    return `Nothing ran; ${count(gone, "process", "processes")} that finished work left behind ended.`;
   if (ended.length === 0 && unconfirmed.length === 0)
     return what === "everything" ? "Nothing ran." : `Nothing ran in ${label}.`;
   const part = unconfirmed.length > 0 ? ", one part unconfirmed" : "";

@@ -1,6 +1,6 @@
 // Rows and sessions for tests.
 
-import type { Row, SessionView, ToolResultRow } from "../wire";
+import type { MessageReceipt, Row, SessionView, ToolResultRow } from "../wire";
 
 export function made(change: Partial<SessionView> = {}): SessionView {
   return {
@@ -21,8 +21,12 @@ export function made(change: Partial<SessionView> = {}): SessionView {
     task: null,
     last_sign_at: 0,
     created_at: 0,
+    asked_at: null,
+    rested_at: null,
+    worked_ms: 0,
     started_at: null,
     ended_at: null,
+    stopped_by: null,
     step: 3,
     archived: false,
     steerable: false,
@@ -53,4 +57,8 @@ export function tool(
 }
 
 export const answer = (text: string): Body => ({ kind: "answer", text, stop: "complete" });
-export const message = (text: string): Body => ({ kind: "message", text, receipt: { is: "accepted" } });
+/** A message that waits, or was read at a step. */
+export function message(text: string, read: number | null = null): Body {
+  const receipt: MessageReceipt = read === null ? { is: "accepted" } : { is: "admitted", step: read, route: "started" };
+  return { kind: "message", text, receipt };
+}

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { answer, message, result, row, tool } from "../test/made";
-import type { Row } from "../wire";
+import type { LiveView, MessageReceipt, Row } from "../wire";
 import { type Item, itemsOf } from "./items";
 import { aheadOf, anchorIndex } from "./reading";
 import { factsOf, receiptLine, verbOf } from "./verbs";
@@ -10,7 +10,7 @@ const summary = (items: Item[]) =>
 
 describe("rows become items", () => {
   it("a stop is told once: by its receipt, where there is one", () => {
-    const stopped = (n: number) => row(n, { kind: "turn_end", end: "stopped", detail: "stopped by you" });
+    const stopped = (n: number) => row(n, { kind: "turn_end", end: "stopped", by: "person", detail: "stopped by you" });
     const receipt = (n: number, what: string) =>
       row(n, {
         kind: "decision",
@@ -31,9 +31,28 @@ describe("rows become items", () => {
     expect(keys([stopped(1), row(2, message("go on")), receipt(3, "turn")])).toEqual(["1:0", "2:0", "3:0"]);
   });
 
+  it("a message stands where it was read, below the steps that did not know of it", () => {
+    const steer = (n: number, receipt: MessageReceipt) => row(n, { kind: "message", text: "look twice", receipt });
+    const read = (n: number, step: number) => steer(n, { is: "admitted", step, route: "steered" });
+    const keys = (rows: Row[], live: LiveView | null = null) => itemsOf(rows, live, []).map((item) => item.key);
+    const [third, fourth] = [row(3, answer("three"), 3), row(5, answer("four"), 4)];
+    expect(keys([read(2, 4), third, fourth])).toEqual(["3:0", "2:0", "5:0"]);
+    expect(keys([row(1, answer("two"), 2), read(2, 3), third])).toEqual(["1:0", "2:0", "3:0"]);
+    expect(keys([read(1, 4), read(2, 4), third, fourth])).toEqual(["3:0", "1:0", "2:0", "5:0"]);
+    expect(keys([steer(2, { is: "accepted" }), third])).toEqual(["3:0", "2:0"]);
+    const live = {
+      at: 1,
+      step: 3,
+      blocks: [{ type: "text" as const, name: null, delegates: false, from: 0, text: "th" }],
+      calls: [],
+    };
+    expect(keys([steer(2, { is: "accepted" })], live)).toEqual(["live:3:0", "2:0"]);
+    expect(keys([steer(2, { is: "deferred", reason: "stopped" }), third])).toEqual(["2:0", "3:0"]);
+  });
+
   it("merges neighbouring looks that went well, and numbers steps where they begin", () => {
     const rows = [
-      row(1, message("do it")),
+      row(1, message("do it", 1)),
       row(2, tool("read_file", "a"), 1),
       row(2, tool("read_file", "b"), 1, 1),
       row(3, tool("grep", "x"), 2),
@@ -41,7 +60,7 @@ describe("rows become items", () => {
       row(5, tool("read_file", "c", null), 3),
       row(6, answer("Done"), 4),
       row(7, tool("bash", "make"), 4),
-      row(8, { kind: "turn_end", end: "completed", detail: null }),
+      row(8, { kind: "turn_end", end: "completed", by: null, detail: null }),
     ];
     expect(summary(itemsOf(rows, null, []))).toEqual([
       "     row 1:0",
@@ -58,9 +77,9 @@ describe("rows become items", () => {
       at: 1,
       step: 5,
       blocks: [
-        { type: "thinking" as const, name: null, from: 0, text: "hm" },
-        { type: "text" as const, name: null, from: 0, text: "" },
-        { type: "tool_call" as const, name: "bash", from: 0, text: "" },
+        { type: "thinking" as const, name: null, delegates: false, from: 0, text: "hm" },
+        { type: "text" as const, name: null, delegates: false, from: 0, text: "" },
+        { type: "tool_call" as const, name: "bash", delegates: false, from: 0, text: "" },
       ],
       calls: [],
     };
@@ -126,7 +145,8 @@ describe("a call says what it came to", () => {
 
   it("an unknown tool is called by its name, also when it is named like a built-in", () => {
     expect(verbOf("constructor").did).toBe("Used constructor");
-    expect(verbOf("subagent_fork").did).toBe("Delegated");
+    expect(verbOf("subagent_fork").did).toBe("Used subagent_fork");
+    expect(verbOf("hand_over", true).does, "whatever it is called").toBe("Delegating");
   });
 });
 

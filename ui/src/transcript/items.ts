@@ -45,7 +45,8 @@ const LINES: ReadonlySet<Row["kind"]> = new Set([
   "unknown",
 ]);
 
-export function itemsOf(rows: readonly Row[], live: LiveView | null, unsent: readonly Unsent[]): Item[] {
+export function itemsOf(logged: readonly Row[], live: LiveView | null, unsent: readonly Unsent[]): Item[] {
+  const { rows, waiting } = asRead(logged, live);
   const items: Item[] = [];
   let step: number | null = null;
   let line = false;
@@ -82,8 +83,43 @@ export function itemsOf(rows: readonly Row[], live: LiveView | null, unsent: rea
     if (block.type !== "tool_call" && block.text === "") continue;
     push({ is: "writing", key: `live:${from}:${index}`, n: 0, of: from, block }, from, from, block.type !== "text");
   }
+  for (const row of waiting) push({ is: "row", key: `${row.n}:${row.part}`, n: row.n, row }, null, null, false);
   for (const each of unsent) push({ is: "unsent", key: `unsent:${each.key}`, n: 0, unsent: each }, null, null, false);
   return items;
+}
+
+type Message = Of<"message" | "ask_text">;
+
+/**
+ * The rows with every message where it was read: below the steps that did not know of it. Those that wait while a reply
+ * streams stand below that too.
+ */
+function asRead(rows: readonly Row[], live: LiveView | null): { rows: Row[]; waiting: Message[] } {
+  const behind = new Map<number, Message[]>();
+  const moved = new Set<Row>();
+  const waiting: Message[] = [];
+  for (const [at, row] of rows.entries()) {
+    if (row.kind !== "message" && row.kind !== "ask_text") continue;
+    const { receipt } = row;
+    if (receipt.is !== "admitted" && receipt.is !== "accepted") continue;
+    const read = receipt.is === "admitted" ? receipt.step : Number.POSITIVE_INFINITY;
+    if (receipt.is === "accepted" && (live?.blocks.length ?? 0) > 0) {
+      moved.add(row);
+      waiting.push(row);
+      continue;
+    }
+    let last = at;
+    for (let next = at + 1; next < rows.length; next++) {
+      const step = rows[next]?.step ?? null;
+      if (step !== null && step >= read) break;
+      if (step !== null) last = next;
+    }
+    if (last === at) continue;
+    moved.add(row);
+    behind.set(last, [...(behind.get(last) ?? []), row]);
+  }
+  if (moved.size === 0) return { rows: [...rows], waiting };
+  return { rows: rows.flatMap((row, at) => [...(moved.has(row) ? [] : [row]), ...(behind.get(at) ?? [])]), waiting };
 }
 
 /** Whether a turn was stopped, and the receipt of that stop stands further down in the same turn. */

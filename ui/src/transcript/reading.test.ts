@@ -136,7 +136,7 @@ describe("reading", () => {
     const live = {
       at: 1,
       step: 4,
-      blocks: [{ type: "text" as const, name: null, from: 0, text: "So *far*" }],
+      blocks: [{ type: "text" as const, name: null, delegates: false, from: 0, text: "So *far*" }],
       calls: [],
     };
     await shown([row(1, message("go"))], made({ state: "running" }), live);
@@ -148,7 +148,9 @@ describe("reading", () => {
     const live = {
       step: 4,
       at: 1,
-      blocks: [{ type: "tool_call" as const, name: "write_file", from: 0, text: "x".repeat(500_000) }],
+      blocks: [
+        { type: "tool_call" as const, name: "write_file", delegates: false, from: 0, text: "x".repeat(500_000) },
+      ],
       calls: [],
     };
     await shown([row(1, message("go"))], made({ state: "running" }), live);

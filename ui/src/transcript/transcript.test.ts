@@ -136,12 +136,12 @@ describe("what happened is said", () => {
     ],
     [
       "an interrupted turn",
-      row(1, { kind: "turn_end", end: "interrupted", detail: "All is kept." }),
+      row(1, { kind: "turn_end", end: "interrupted", by: null, detail: "All is kept." }),
       "Interrupted when Coppice closed All is kept.",
     ],
     [
       "a turn that was stopped by another",
-      row(1, { kind: "turn_end", end: "stopped", detail: "stopped by its parent" }),
+      row(1, { kind: "turn_end", end: "stopped", by: "parent", detail: "whatever it says" }),
       "The turn was stopped by its parent",
     ],
     [
@@ -182,7 +182,11 @@ describe("what happened is said", () => {
   });
 
   it("an event of a later version stands in its place and hides nothing", async () => {
-    await shown([row(1, message("before")), row(2, { kind: "unknown", event: "plugin/x" }), row(3, answer("after"))]);
+    await shown([
+      row(1, message("before", 3)),
+      row(2, { kind: "unknown", event: "plugin/x" }),
+      row(3, answer("after")),
+    ]);
     expect(words()).toMatch(/before.*plugin\/x.*after/);
   });
 
@@ -208,7 +212,7 @@ describe("what happened is said", () => {
 
   it("one heading for the session, one for each message, hidden where there is no byline", async () => {
     await shown([
-      row(1, message("do")),
+      row(1, message("do", 1)),
       row(2, answer("# Big\n\ntext"), 5),
       row(3, { kind: "answer", text: "cut", stop: "cut_off" }, 6),
     ]);
@@ -235,7 +239,7 @@ describe("what happened is said", () => {
     expect(document.querySelector(".own")?.textContent).toContain("Running, step 10");
     expect(document.querySelector(".own")?.textContent).toContain("last sign 2 s ago");
     app.clock.now = Date.now();
-    const blocks = [{ type: "text" as const, name: null, from: 0, text: "So" }];
+    const blocks = [{ type: "text" as const, name: null, delegates: false, from: 0, text: "So" }];
     store.apply(frame([], { at: app.clock.now - 240_000, step: 10, blocks, calls: [] }));
     await settle();
     expect(document.querySelector(".own")?.textContent).toContain("last sign 4 min ago");
@@ -373,7 +377,7 @@ describe("calls open", () => {
   it("a delegation opens its child", async () => {
     const open = vi.spyOn(app, "open").mockResolvedValue();
     app.branches.put(
-      made({ id: "c", parent: "s", depth: 1, state: "completed", title: "Check", started_at: 0, ended_at: 5000 }),
+      made({ id: "c", parent: "s", depth: 1, state: "completed", title: "Check", asked_at: 0, rested_at: 5000 }),
     );
     await shown([
       row(5, { ...tool("subagent", "Check", result("x", { detail: { child: "c" } })), kind: "delegation" } as never),

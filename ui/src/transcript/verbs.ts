@@ -35,10 +35,12 @@ const VERBS: Readonly<Record<string, Verb>> = {
   list_agents: look("fork", "Listed its children", "Listing its children", null, false),
 };
 
+const DELEGATES = look("fork", "Delegated", "Delegating", null, false);
+
 /** The verb for a tool; one that this build does not know is called by its name. */
-export function verbOf(tool: string): Verb {
+export function verbOf(tool: string, delegates = false): Verb {
+  if (delegates) return DELEGATES;
   if (Object.hasOwn(VERBS, tool)) return VERBS[tool] as Verb;
-  if (tool === "subagent" || tool.startsWith("subagent_")) return look("fork", "Delegated", "Delegating", null, false);
   return look("plug", `Used ${tool}`, `Using ${tool}`);
 }
 

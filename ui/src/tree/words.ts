@@ -1,6 +1,6 @@
 // What a row of the tree says. Pure.
 
-import { day, elapsed, STATE_WORDS, tokens } from "../format";
+import { day, elapsed, runs, STATE_WORDS, tokens } from "../format";
 import { lives, type Sum, settled } from "../state/branch.svelte";
 import { oneLine } from "../text/clean";
 import type { Party, SessionState, SessionView, TaskView } from "../wire";
@@ -32,20 +32,15 @@ export function commandOf(task: TaskView): string {
   return oneLine(task.label, MOST_TITLE);
 }
 
-export function lineOf(view: SessionView, killedBy: Party | null, expanded: boolean, now: number): Line {
+export function lineOf(view: SessionView, expanded: boolean, now: number): Line {
   const { state } = view;
   const sayBelow = !(lives(state) && expanded);
   const needs = view.needs_you - (state === "waiting" ? 1 : 0);
   return {
-    word:
-      state === "running"
-        ? ""
-        : state === "killed"
-          ? stoppedBy(killedBy, oneLine(view.detail, MOST_TITLE))
-          : STATE_WORDS[state],
+    word: state === "running" ? "" : state === "killed" ? stoppedBy(view.stopped_by) : STATE_WORDS[state],
     tone: TONED.has(state) ? state : null,
     rest: restOf(view, now),
-    below: sayBelow && view.live_below > 0 ? `${view.live_below} run below` : "",
+    below: sayBelow && view.live_below > 0 ? `${runs(view.live_below)} below` : "",
     needs: sayBelow && needs > 0 ? `${needs} ${needs === 1 ? "needs" : "need"} you` : "",
   };
 }
@@ -57,12 +52,12 @@ function restOf(view: SessionView, now: number): string {
   if (state === "unverified") return detail || `no sign for ${elapsed(now - view.last_sign_at)}`;
   if (state === "interrupted") return detail || "can resume";
   if (detail.toLowerCase() === STATE_WORDS[state]) return "";
-  if (state === "killed" && detail.toLowerCase().startsWith("stopped")) return "";
+  // The detail of a turn that was stopped says by whom, as the word does; that of an activation says more.
+  if (state === "killed" && view.task === null) return "";
   return detail;
 }
 
-function stoppedBy(by: Party | null, detail: string): string {
-  if (by === null && detail.toLowerCase().startsWith("stopped")) return detail;
+function stoppedBy(by: Party | null): string {
   return by === null ? STATE_WORDS.killed : `stopped ${byWords(by)}`;
 }
 
@@ -84,31 +79,25 @@ export function byWords(by: Party): string {
 /** The second line of a command's row. */
 export function commandLine(task: TaskView): Line {
   const word =
-    task.status === "running"
-      ? ""
-      : task.status === "killed"
-        ? stoppedBy(task.killed_by, task.detail ?? "")
-        : STATE_WORDS[task.status];
+    task.status === "running" ? "" : task.status === "killed" ? stoppedBy(task.killed_by) : STATE_WORDS[task.status];
   const detail = oneLine(task.detail ?? "", MOST_TITLE);
-  const rest = task.status === "running" ? detail || "running" : detail;
-  const said = rest.toLowerCase().startsWith(word.split(" ")[0] ?? "") && word !== "";
-  return { word, tone: TONED.has(task.status) ? task.status : null, rest: said ? "" : rest, below: "", needs: "" };
+  const rest = task.status === "running" ? detail || "running" : detail === word ? "" : detail;
+  return { word, tone: TONED.has(task.status) ? task.status : null, rest, below: "", needs: "" };
 }
 
 /**
- * How long the last run took or takes; for a root of another day, the day. A run that goes on is counted to its last
- * sign or to `coarse`, the later: the row moves with evidence, not with the clock.
+ * How long the branch takes or took for what it was asked last; for a root of another day, the day. What goes on is
+ * counted to its last sign or to `coarse`, the later: the row moves with evidence, not with the clock.
  */
 export function ageOf(view: SessionView, coarse: number): string {
   const live = lives(view.state) || view.live_below > 0;
-  const last = view.ended_at ?? view.last_sign_at;
+  const last = view.rested_at ?? view.last_sign_at;
   if (view.depth === 0 && !live) {
     const on = day(last, coarse);
     if (on !== "") return on;
   }
-  if (view.started_at === null) return "";
-  const until = live || view.ended_at === null ? Math.max(coarse, view.last_sign_at) : view.ended_at;
-  return elapsed(until - view.started_at);
+  if (view.asked_at === null || (!live && view.rested_at === null)) return "";
+  return elapsed((view.rested_at ?? Math.max(coarse, view.last_sign_at)) - view.asked_at);
 }
 
 export function commandAge(task: TaskView, coarse: number): string {

@@ -157,7 +157,7 @@ impl Follow {
             self.cursor = frame.seq;
         }
         if let Some(agent) = self.session.as_ref().and_then(|session| self.inner.agents.get(session)) {
-            frame.live = agent.live.since(&mut self.seen);
+            frame.live = agent.live.since(&mut self.seen, |tool| self.inner.config.subagents.contains_key(tool));
         }
         {
             let deleted = lock(&self.inner.deleted);

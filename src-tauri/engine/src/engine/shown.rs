@@ -40,9 +40,20 @@ impl Inner {
                 at = parents.get(&id).cloned().flatten();
             }
         }
+        let mut rested: HashMap<SessionId, i64> = HashMap::new();
+        for session in &sessions {
+            let Some(ended_at) = session.ended_at else { continue };
+            let mut at = Some(session.id.clone());
+            while let Some(id) = at {
+                at = parents.get(&id).cloned().flatten();
+                rested.entry(id).and_modify(|last| *last = (*last).max(ended_at)).or_insert(ended_at);
+            }
+        }
         for session in &mut sessions {
             session.needs_you += asks.get(&session.id).copied().unwrap_or(0);
             session.live_below = below.get(&session.id).copied().unwrap_or(0);
+            let works = session.state.is_live() || session.live_below > 0;
+            session.rested_at = rested.get(&session.id).copied().filter(|_| !works);
             session.steerable = self.agents.get(&session.id).is_some_and(|agent| agent.steerable());
         }
         sessions

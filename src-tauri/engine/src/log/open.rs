@@ -15,6 +15,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("003.sql"),
     include_str!("004.sql"),
     include_str!("005.sql"),
+    include_str!("006.sql"),
 ];
 
 /// How long SQLite itself waits for another process before it says that the store is locked.

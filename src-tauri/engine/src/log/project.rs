@@ -21,6 +21,9 @@ pub(super) fn apply(sql: &Connection, recorded: &Recorded) -> Result<(), Fault> 
     let Some(mut session) = load(sql, &recorded.session)? else { return Ok(()) };
     fold(&mut session, recorded);
     save(sql, &session)?;
+    if let Event::MessageAccepted { .. } = &recorded.event {
+        ask(sql, &session, recorded.at)?;
+    }
     if let Event::TurnStarted { .. } = &recorded.event {
         bring_back(sql, &recorded.session)?;
     }
@@ -63,8 +66,12 @@ fn opened(recorded: &Recorded) -> Option<Session> {
         task: None,
         last_sign_at: recorded.at,
         created_at: recorded.at,
+        asked_at: None,
+        rested_at: None,
+        worked_ms: 0,
         started_at: None,
         ended_at: None,
+        stopped_by: None,
         step: 0,
         archived: false,
         steerable: false,
@@ -95,6 +102,7 @@ fn fold(session: &mut Session, recorded: &Recorded) {
             *turn_open = true;
             view.started_at = Some(recorded.at);
             view.ended_at = None;
+            view.stopped_by = None;
             // A turn that begins while the activation is being stopped does not take the stop back.
             if view.state != SessionState::Stopping {
                 view.state = SessionState::Running;
@@ -115,17 +123,66 @@ fn fold(session: &mut Session, recorded: &Recorded) {
                 view.detail = doing;
             }
         }
-        Event::TurnEnded { end, detail, last_sign_at, .. } => {
+        Event::TurnEnded { end, by, detail, last_sign_at, .. } => {
             *turn_open = false;
             *asking = None;
             // What a crash cut off ended with its last sign, not when the next start found it.
-            view.ended_at = last_sign_at.or(Some(recorded.at));
+            let ended_at = last_sign_at.unwrap_or(recorded.at);
+            view.ended_at = Some(ended_at);
+            let took = view.started_at.map_or(0, |started_at| ended_at.saturating_sub(started_at).max(0));
+            view.worked_ms = view.worked_ms.saturating_add(took);
+            view.stopped_by = *by;
             end_turn(view, *end, detail.as_deref());
         }
         Event::Renamed { title } => view.title.clone_from(title),
         Event::ModeSet { mode } => view.mode = *mode,
         _ => {}
     }
+}
+
+/// A message came. Where nothing of the session's branch is at work, it begins what the branch is asked now; and so it
+/// does for each branch above that rests, too. One that is at work goes on with what it was asked before.
+fn ask(sql: &Connection, session: &Session, at: i64) -> Result<(), Fault> {
+    if session.turn_open {
+        return Ok(());
+    }
+    // What is below is looked at without the branch that the message came from, which was seen to rest.
+    let (mut id, mut seen) = (session.view.id.clone(), None::<SessionId>);
+    loop {
+        if is_at_work_below(sql, &id, seen.as_ref())? {
+            return Ok(());
+        }
+        sql.prepare_cached("UPDATE session SET asked_at = ?2, worked_ms = 0 WHERE id = ?1")?
+            .execute(params![id.as_str(), at])?;
+        let Some(parent) = load(sql, &id)?.and_then(|session| session.view.parent) else { return Ok(()) };
+        match load(sql, &parent)? {
+            Some(above) if !above.turn_open && !above.view.state.is_live() => {}
+            _ => return Ok(()),
+        }
+        seen = Some(std::mem::replace(&mut id, parent));
+    }
+}
+
+/// Whether a session below this one is at work, or a command of the branch. `but` and what is below it do not count.
+fn is_at_work_below(sql: &Connection, id: &SessionId, but: Option<&SessionId>) -> Result<bool, Fault> {
+    let mut statement = sql.prepare_cached(
+        "WITH RECURSIVE branch (id) AS (
+             SELECT ?1 UNION
+             SELECT session.id FROM session JOIN branch ON session.parent = branch.id WHERE session.id IS NOT ?2
+         )
+         SELECT session.id, session.state, EXISTS (
+             SELECT 1 FROM task WHERE task.owner = session.id AND task.child IS NULL AND task.settled IS NULL
+         )
+         FROM branch JOIN session ON session.id = branch.id",
+    )?;
+    let mut rows = statement.query(params![id.as_str(), but.map(SessionId::as_str)])?;
+    while let Some(row) = rows.next()? {
+        let (below, state): (bool, SessionState) = (row.get::<_, String>(0)? != id.as_str(), from_word(row.get(1)?)?);
+        if row.get(2)? || (below && state.is_live()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Takes a session at work out of the archive, and all above it: what runs is never out of sight.
@@ -334,12 +391,13 @@ fn follow(sql: &Connection, child: &SessionId) -> Result<(), Fault> {
 }
 
 fn take_activation(sql: &Connection, view: &mut SessionView) -> Result<(), Fault> {
-    let last: Option<(String, String, Option<String>)> = sql
-        .prepare_cached("SELECT id, status, detail FROM task WHERE child = ?1 ORDER BY seq DESC LIMIT 1")?
-        .query_row([view.id.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+    let last: Option<(String, String, Option<String>, Option<String>)> = sql
+        .prepare_cached("SELECT id, status, detail, killed_by FROM task WHERE child = ?1 ORDER BY seq DESC LIMIT 1")?
+        .query_row([view.id.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
         .optional()?;
-    let Some((task, status, detail)) = last else { return Ok(()) };
+    let Some((task, status, detail, killed_by)) = last else { return Ok(()) };
     view.task = Some(TaskId(task));
+    view.stopped_by = killed_by.map(from_word).transpose()?;
     let ended = detail.unwrap_or_default();
     (view.state, view.detail) = match from_word(status)? {
         TaskStatus::Running => (SessionState::Starting, String::new()),
@@ -389,8 +447,8 @@ fn save(sql: &Connection, session: &Session) -> Result<(), Fault> {
     let Session { view, turn_open, asking } = session;
     sql.prepare_cached(
         "UPDATE session SET title = ?2, state = ?3, detail = ?4, task = ?5, last_sign_at = ?6, started_at = ?7,
-             ended_at = ?8, mode = ?19, step = ?9, input = ?10, output = ?11, cached = ?12, estimated = ?13, requests = ?14,
-             last_n = ?15, turn_open = ?16, asking = ?17, archived = ?18
+             ended_at = ?8, step = ?9, input = ?10, output = ?11, cached = ?12, estimated = ?13, requests = ?14,
+             last_n = ?15, turn_open = ?16, asking = ?17, archived = ?18, worked_ms = ?19, stopped_by = ?20, mode = ?21
          WHERE id = ?1",
     )?
     .execute(params![
@@ -412,6 +470,8 @@ fn save(sql: &Connection, session: &Session) -> Result<(), Fault> {
         turn_open,
         asking,
         view.archived,
+        view.worked_ms,
+        view.stopped_by.as_ref().map(word).transpose()?,
         word(&view.mode)?
     ])?;
     Ok(())

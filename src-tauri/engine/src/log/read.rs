@@ -114,7 +114,7 @@ pub(super) struct Session {
 /// The columns of a session, as [`session`] reads them.
 pub(super) const SESSION: &str = "id, parent, root, depth, title, label, provider, model, mode, cwd, state, detail, task, \
      last_sign_at, created_at, started_at, ended_at, step, input, output, cached, estimated, requests, last_n, \
-     turn_open, asking, archived";
+     turn_open, asking, archived, asked_at, worked_ms, stopped_by";
 
 /// A session from its row. By position: by name, every event that is written would look up every name.
 pub(super) fn session(row: &Row) -> Result<Session, Fault> {
@@ -136,8 +136,12 @@ pub(super) fn session(row: &Row) -> Result<Session, Fault> {
         task: row.get::<_, Option<String>>(12)?.map(TaskId),
         last_sign_at: row.get(13)?,
         created_at: row.get(14)?,
+        asked_at: row.get(27)?,
+        rested_at: None,
+        worked_ms: row.get(28)?,
         started_at: row.get(15)?,
         ended_at: row.get(16)?,
+        stopped_by: row.get::<_, Option<String>>(29)?.map(from_word).transpose()?,
         step: row.get(17)?,
         archived: row.get(26)?,
         steerable: false,

@@ -156,7 +156,7 @@ pub fn rows(event: &Recorded, about: &[Recorded], context: &Context<'_>) -> Vec<
                 later_label: plain(later_label, MAX_LINE),
             },
         ),
-        Event::TurnEnded { end, detail, step, .. } => {
+        Event::TurnEnded { end, by, detail, step, .. } => {
             let detail = detail.as_deref().map(|detail| plain(detail, MAX_LINE));
             match end {
                 TurnEnd::Completed => Vec::new(),
@@ -165,7 +165,7 @@ pub fn rows(event: &Recorded, about: &[Recorded], context: &Context<'_>) -> Vec<
                     one(*step, RowBody::Fault { text, repaired: false })
                 }
                 TurnEnd::Stopped | TurnEnd::MaxTokens | TurnEnd::Refusal | TurnEnd::Limit | TurnEnd::Interrupted => {
-                    one(*step, RowBody::TurnEnd { end: *end, detail })
+                    one(*step, RowBody::TurnEnd { end: *end, by: *by, detail })
                 }
             }
         }

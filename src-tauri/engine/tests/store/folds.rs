@@ -1,6 +1,9 @@
 //! What is folded from the log, and read from it.
 
 use super::*;
+use coppice_engine::env::Clock;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 #[tokio::test]
 async fn what_this_build_does_not_know_is_kept_and_passed_over() {
@@ -237,4 +240,85 @@ async fn every_prefix_of_a_log_folds_to_what_stood_there_then() {
         let sql = Connection::open(log.path()).unwrap();
         sql.execute("DELETE FROM event WHERE seq = (SELECT max(seq) FROM event)", []).unwrap();
     }
+}
+
+/// A clock that goes on whenever it is looked at.
+#[derive(Default)]
+struct Ticks(AtomicI64);
+
+impl Clock for Ticks {
+    fn now_ms(&self) -> i64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+#[tokio::test]
+async fn what_a_branch_was_asked_counts_from_the_message_that_found_it_at_rest() {
+    let dir = tempdir().unwrap();
+    let log = Log::open(dir.path(), &Env::with_clock(Arc::new(Ticks::default()))).unwrap();
+    let stands = async || {
+        let [root, child] = [log.session(&id("s")).await.unwrap(), log.session(&id("c")).await.unwrap()];
+        (root.asked_at, child.asked_at)
+    };
+    let asked = async |session: &'static str| put(&log, session, vec![message("do it")]).await.unwrap()[0].at;
+    put(&log, "s", vec![opened(None, "s")]).await.unwrap();
+    let first = asked("s").await;
+    put(&log, "s", vec![turn()]).await.unwrap();
+    put(&log, "s", vec![started("subagent-1", Some("c"))]).await.unwrap();
+    put(&log, "c", vec![opened(Some("s"), "s")]).await.unwrap();
+    let child = asked("c").await;
+    put(&log, "c", vec![turn()]).await.unwrap();
+    assert_eq!(stands().await, (Some(first), Some(child)), "a child is asked within what its parent was asked");
+
+    put(&log, "s", vec![ended(TurnEnd::Completed, None)]).await.unwrap();
+    asked("s").await;
+    put(&log, "s", vec![turn(), ended(TurnEnd::Completed, None)]).await.unwrap();
+    assert_eq!(stands().await.0, Some(first), "something of the branch is at work still");
+
+    put(&log, "c", vec![ended(TurnEnd::Completed, None)]).await.unwrap();
+    put(&log, "s", vec![settled("subagent-1", TaskStatus::Completed, None)]).await.unwrap();
+    put(&log, "s", vec![turn(), ended(TurnEnd::Completed, None)]).await.unwrap();
+    assert_eq!(stands().await, (Some(first), Some(child)), "being told of an end is no other job");
+
+    put(&log, "s", vec![started("subagent-2", Some("c"))]).await.unwrap();
+    let again = asked("c").await;
+    assert_eq!(stands().await, (Some(again), Some(again)), "whoever asks a child sets a resting parent to work again");
+}
+
+#[tokio::test]
+async fn a_session_at_work_counts_what_its_turns_took_until_it_is_asked_anew() {
+    let dir = tempdir().unwrap();
+    let log = Log::open(dir.path(), &Env::with_clock(Arc::new(Ticks::default()))).unwrap();
+    let worked = async || log.session(&id("s")).await.unwrap().worked_ms;
+    put(&log, "s", vec![opened(None, "s")]).await.unwrap();
+    let mut took = 0;
+    put(&log, "s", vec![message("do it")]).await.unwrap();
+    for _ in 0..2 {
+        let began = put(&log, "s", vec![turn()]).await.unwrap()[0].at;
+        took += put(&log, "s", vec![ended(TurnEnd::Completed, None)]).await.unwrap()[0].at - began;
+        assert_eq!(worked().await, took);
+    }
+    assert!(took > 0);
+    put(&log, "s", vec![message("again")]).await.unwrap();
+    assert_eq!(worked().await, 0);
+}
+
+#[tokio::test]
+async fn who_stopped_a_session_is_known_until_it_works_again() {
+    let dir = tempdir().unwrap();
+    let log = open(&dir);
+    let stopped_by = async |session: &'static str| log.session(&id(session)).await.unwrap().stopped_by;
+    let by = |by| match ended(TurnEnd::Stopped, Some("why")) {
+        Event::TurnEnded { turn, end, detail, step, last_sign_at, worked_ms, .. } => {
+            Event::TurnEnded { turn, end, by: Some(by), detail, step, last_sign_at, worked_ms }
+        }
+        other => other,
+    };
+    put(&log, "s", vec![opened(None, "s"), turn(), by(Party::Limit)]).await.unwrap();
+    assert_eq!(stopped_by("s").await, Some(Party::Limit));
+    put(&log, "s", vec![turn(), started("subagent-1", Some("c"))]).await.unwrap();
+    assert_eq!(stopped_by("s").await, None);
+    put(&log, "c", vec![opened(Some("s"), "s"), turn(), by(Party::Parent)]).await.unwrap();
+    put(&log, "s", vec![settled("subagent-1", TaskStatus::Killed, None)]).await.unwrap();
+    assert_eq!(stopped_by("c").await, Some(Party::Person), "its task tells");
 }

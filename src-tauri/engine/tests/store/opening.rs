@@ -20,7 +20,7 @@ async fn a_store_of_a_newer_version_is_refused_and_left_as_it_is() {
         (
             Code::Store,
             format!(
-                "{} was made by a newer Coppice (store version 12, this one reads 5). Update Coppice, or choose another \
+                "{} was made by a newer Coppice (store version 12, this one reads 6). Update Coppice, or choose another \
                  folder with --data.",
                 path.display()
             )

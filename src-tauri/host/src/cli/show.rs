@@ -139,7 +139,7 @@ fn row_text(row: &Row) -> String {
         RowBody::Clash { path, first_label, later_label, .. } => {
             format!("Two write one file: {later_label} came to {path} shortly after {first_label} wrote it")
         }
-        RowBody::TurnEnd { end, detail } => {
+        RowBody::TurnEnd { end, detail, .. } => {
             let end = serde_json::to_value(end).unwrap_or_default();
             let end = end.as_str().unwrap_or("ended").replace('_', " ");
             format!("Turn {end}{}", detail.as_ref().map(|detail| format!(": {detail}")).unwrap_or_default())
