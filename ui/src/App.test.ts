@@ -135,6 +135,8 @@ describe("the first page", () => {
     const [open] = calls("open");
     expect(open).toMatchObject({ cwd: "/home/me/work", model: "local" });
     expect(calls("prompt")).toEqual([{ session: "new", text: "Build it\nwell", key: expect.any(String) }]);
+    // Who typed the job goes on typing.
+    await waitFor(() => expect(document.activeElement).toBe(screen.getByRole("textbox", { name: /^Message to/ })));
   });
 
   it("has the focus in its box whenever it is asked for, wherever the focus was", async () => {

@@ -80,7 +80,11 @@ export function proofs(receipt: Receipt): Proof[] {
   const lines: Proof[] = [];
   const ended = receipt.ended.length;
   const seen = receipt.processes.length;
-  if (ended === 0 && seen > 0) lines.push({ sure: true, text: "Nothing ran; finished work had left processes behind" });
+  if (ended === 0 && seen > 0)
+    lines.push({
+      sure: true,
+      text: `Nothing ran; finished work had left ${seen === 1 ? "a process" : "processes"} behind`,
+    });
   else if (ended === 0) lines.push({ sure: true, text: "Nothing ran that it could end" });
   else if (ended === 1) lines.push({ sure: true, text: `Asked to end, gone in ${took(receipt.ms)}` });
   else lines.push({ sure: true, text: `${ended} ended in ${took(receipt.ms)}` });
