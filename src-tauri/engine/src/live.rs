@@ -112,7 +112,7 @@ impl Live {
             LiveBlock {
                 kind: part.kind,
                 name: part.name.clone(),
-                delegates: part.name.as_deref().is_some_and(|tool| delegates(tool)),
+                delegates: part.name.as_deref().is_some_and(&delegates),
                 from: part.text[..from].encode_utf16().count(),
                 text: part.text[from..].to_owned(),
             }
