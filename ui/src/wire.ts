@@ -50,7 +50,7 @@ rule: Rule,
  * One or two sentences for the person and the model. They may quote what the model wrote, on one line and cut.
  */
 text: string, };
-export type Rule = "read_only" | "writes" | "outside" | "repository" | "keys" | "own_data" | "processes" | "unresolved" | "unclear" | "unknown" | "usage" | "redirection" | "variable" | "danger" | "unconfined";
+export type Rule = "read_only" | "writes" | "shared" | "outside" | "repository" | "keys" | "own_data" | "processes" | "unresolved" | "unclear" | "unknown" | "usage" | "redirection" | "variable" | "danger" | "unconfined";
 export type Party = "person" | "parent" | "owner" | "limit" | "runtime";
 export type Stop = "complete" | "max_tokens" | "refusal" | "cut_off";
 export type TurnEnd = "completed" | "stopped" | "failed" | "max_tokens" | "refusal" | "limit" | "interrupted";
