@@ -26,6 +26,46 @@ export function visible(text: string): string {
   return text.replace(/\r\n?/g, "\n").replace(UNSEEN, "");
 }
 
+/** A piece of exact text. A mark stands for a character that would hide, move or imitate others. */
+export type Piece = { text: string; mark: boolean };
+
+/** Everything that has no ink of its own, but for the space, the tab and the line end. */
+const INKLESS = /(?![\n\t ])(?:\p{C}|\p{Z}|\p{Variation_Selector}|\p{Default_Ignorable_Code_Point}|\u2800)/gu;
+
+/** Text that the person decides about: nothing is taken away, and what cannot be seen is named. */
+export function exact(text: string): Piece[] {
+  const pieces: Piece[] = [];
+  let from = 0;
+  const push = (piece: Piece) => {
+    const last = pieces.at(-1);
+    if (last?.mark === piece.mark) last.text += piece.text;
+    else if (piece.text !== "") pieces.push(piece);
+  };
+  for (const found of text.matchAll(INKLESS)) {
+    push({ text: text.slice(from, found.index), mark: false });
+    push({ text: nameOf(found[0]), mark: true });
+    from = found.index + found[0].length;
+  }
+  push({ text: text.slice(from), mark: false });
+  return pieces;
+}
+
+/** The same on one line, at most `max` characters long; a line end is named too, because a shell obeys it. */
+export function exactLine(text: string, max = 400): string {
+  const whole = exact(text.slice(0, max * 8))
+    .map((piece) => piece.text)
+    .join("")
+    .trim()
+    .replace(/\s*\n\s*/g, " ⏎ ")
+    .replace(/\s+/g, " ");
+  return whole.length > max || text.length > max * 8 ? `${cut(whole, max)}…` : whole;
+}
+
+function nameOf(character: string): string {
+  const code = character.codePointAt(0) ?? 0;
+  return `⟨U+${code.toString(16).toUpperCase().padStart(4, "0")}⟩`;
+}
+
 /** Output of a command as a terminal would leave it: no colours, of a rewritten line only its last state. */
 export function clean(text: string): string {
   let out = text.replace(ESCAPES, "");

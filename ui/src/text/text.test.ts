@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { clean, cut, lastLines, oneLine, visible } from "./clean";
+import { clean, cut, exact, exactLine, lastLines, oneLine, visible } from "./clean";
 
 describe("output of a command", () => {
   const cases: [string, string, string][] = [
@@ -48,4 +48,38 @@ it("the last lines do not count an empty one at the end", () => {
   expect(lastLines("1\n2\n3\n", 2)).toBe("2\n3");
   expect(lastLines("1\n2", 12)).toBe("1\n2");
   expect(lastLines("", 12)).toBe("");
+});
+
+describe("text that the person decides about", () => {
+  const shown = (text: string) =>
+    exact(text)
+      .map((piece) => (piece.mark ? `[${piece.text}]` : piece.text))
+      .join("");
+  const cases: [string, string, string][] = [
+    ["loses nothing", "make -j4\n\tend  x", "make -j4\n\tend  x"],
+    ["names controls and escapes", "a\x1b[2K\0\rb\x7f", "a[⟨U+001B⟩][2K[⟨U+0000⟩⟨U+000D⟩]b[⟨U+007F⟩]"],
+    ["names what turns the order around", "txt\u202eexe\u2066\u200f", "txt[⟨U+202E⟩]exe[⟨U+2066⟩⟨U+200F⟩]"],
+    [
+      "names what has no width",
+      "r\u200bm\u2060\ufeff\u00ad\u{e0041}",
+      "r[⟨U+200B⟩]m[⟨U+2060⟩⟨U+FEFF⟩⟨U+00AD⟩⟨U+E0041⟩]",
+    ],
+    ["names spaces that are none", "rm\u00a0-rf\u3000x\u2028y", "rm[⟨U+00A0⟩]-rf[⟨U+3000⟩]x[⟨U+2028⟩]y"],
+    ["names letters without ink", "a\u3164b\u2800c\u115f", "a[⟨U+3164⟩]b[⟨U+2800⟩]c[⟨U+115F⟩]"],
+    ["takes a name that the text has itself for no mark", "⟨U+202E⟩", "⟨U+202E⟩"],
+    ["keeps other scripts whole", "שלום 日本語 é 🌲", "שלום 日本語 é 🌲"],
+  ];
+  it.each(cases)("%s", (_, given, wanted) => expect(shown(given)).toBe(wanted));
+
+  it("on one line still shows where a line ends, because a shell obeys it", () => {
+    expect([exactLine("ls\n  rm x\u202e"), exactLine("x".repeat(500), 10), exactLine(" ".repeat(9000), 10)]).toEqual([
+      "ls ⏎ rm x⟨U+202E⟩",
+      "xxxxxxxxxx…",
+      "…",
+    ]);
+  });
+
+  it("is ready however much of it has no ink", () => {
+    expect(exact("\u202e".repeat(100_000))).toHaveLength(1);
+  });
 });
