@@ -81,6 +81,17 @@ export const SHEET: ReadonlyArray<{ where: string; bindings: readonly Binding[] 
     ],
   },
   {
+    where: "Needs you, in the list",
+    bindings: [
+      { keys: "j k, Up Down", does: "next, previous" },
+      { keys: "A", does: "allow once" },
+      { keys: "B", does: "allow for this branch" },
+      { keys: "D", does: "deny, with a word if you like" },
+      { keys: "N", does: "not now" },
+      { keys: "Enter", does: "open who asks" },
+    ],
+  },
+  {
     where: "Esc",
     bindings: [{ keys: "Esc", does: "closes what lies on top, then goes to the transcript, then to the tree" }],
   },

@@ -6,8 +6,8 @@ type Pane = (typeof ORDER)[number];
 /** Where the focus goes in a pane, the best first. */
 const FIRST: Readonly<Record<Pane, string>> = {
   tree: '[role="treeitem"][tabindex="0"], button',
-  transcript: '[role="log"], [tabindex="0"], button',
-  composer: "textarea, button",
+  transcript: '[role="log"], [role="option"][tabindex="0"], [tabindex="0"], button',
+  composer: "textarea, form input, button, [tabindex]",
   inspector: '[role="tab"][tabindex="0"], button',
 };
 

@@ -1657,7 +1657,15 @@ code: Code,
  * What happened and what to do, for people.
  */
 message: string, };
-export type Push = { "frame": Frame } | { "show": SessionId } | { "quitting": number };
+export type Push = { "frame": Frame } | { "show": { 
+/**
+ * The session.
+ */
+session: SessionId, 
+/**
+ * Its ask that the person is to see; none for the session as such.
+ */
+ask: AskId | null, } } | { "quitting": number };
 export type Quit = "ask" | "keep" | "stop" | "cancel";
 
 export interface Commands {

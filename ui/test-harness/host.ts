@@ -1,5 +1,6 @@
 // An invented host: the data of the design's main page, for looking at the window and for its tests.
-// `?case=empty|main|idle|quit` chooses, `?theme=light|dark` pins the theme, `?open=ID` opens a session.
+// `?case=empty|main|idle|quit` chooses, `?theme=light|dark` pins the theme, `?open=ID` opens a session, `?ask=ID` the
+// inbox at an ask.
 
 import type { Commands, Frame, Push, Quit, Row, SessionId } from "../src/wire";
 import { answers, frameOf, sessions } from "./data";
@@ -17,6 +18,9 @@ const theme = query.get("theme");
 if (theme !== null) localStorage.setItem("coppice.theme", JSON.stringify(theme));
 localStorage.setItem("coppice.open", JSON.stringify(query.get("open") ?? "solver"));
 localStorage.setItem("coppice.since", "1");
+const size = query.get("size");
+if (size !== null) localStorage.setItem("coppice.textSize", size);
+else localStorage.removeItem("coppice.textSize");
 const seen = Object.fromEntries(sessions.filter((each) => each.id !== "windows").map((each) => [each.id, Date.now()]));
 localStorage.setItem("coppice.seen", JSON.stringify(seen));
 if (query.get("draft") !== null)
@@ -41,9 +45,15 @@ export async function watch(
   const kind = query.get("case") ?? "main";
   setTimeout(() => {
     if (kind !== "empty") push({ frame: frameOf(session) });
+    const ask = query.get("ask");
+    if (ask !== null && session !== null) push({ show: { session, ask } });
     if (kind === "quit") push({ quitting: 5 });
   }, 60);
   return 1;
+}
+
+export function isRace(): boolean {
+  return false;
 }
 
 export async function pickFolder(_from: string): Promise<string | null> {
@@ -58,7 +68,8 @@ export async function quit(_choice: Quit): Promise<void> {}
 const font = query.get("font");
 if (font !== null) document.documentElement.style.setProperty("--font-ui", font);
 
-// `?press=Ctrl+K|ArrowDown` presses keys once the window stands.
+// `?press=Ctrl+K|ArrowDown` presses keys once the window stands, then `?click=SELECTOR` clicks, `?size=200` is the
+// size of the text.
 const presses = query.get("press")?.split("|") ?? [];
 setTimeout(() => {
   for (const press of presses) {
@@ -75,7 +86,9 @@ setTimeout(() => {
       }),
     );
   }
-}, 700);
+  const click = query.get("click");
+  setTimeout(() => click !== null && document.querySelector<HTMLElement>(click)?.click(), 100);
+}, 1300);
 
 declare global {
   interface Window {
@@ -86,7 +99,7 @@ if (typeof window !== "undefined") {
   window.harness = {
     frame: (frame) =>
       push({
-        frame: { seq: 2, sessions: [], removed: [], tasks: [], rows: [], live: null, status: null, ...frame },
+        frame: { seq: 2, sessions: [], removed: [], tasks: [], asks: [], rows: [], live: null, status: null, ...frame },
       }),
     row: (row) => window.harness.frame({ rows: [row] }),
   };

@@ -6,6 +6,7 @@ import type { HostError } from "../host";
 import { AppState } from "../state/app.svelte";
 import { composeWithEnter, pressAt } from "../test/keys";
 import { answer, made, message, row } from "../test/made";
+import { anAsk } from "../test/views";
 import type { SessionState, SessionView } from "../wire";
 import Composer from "./Composer.svelte";
 import { Outbox, outboxOf } from "./outbox.svelte";
@@ -154,6 +155,14 @@ describe("what it says is what happens", () => {
       ["Stop turn Ctrl .", "Send"],
     ],
   ];
+  it("one that asks leads to its ask", async () => {
+    app.asks.take([anAsk("b", "s", { asked_at: 2 }), anAsk("a", "s", { asked_at: 1 })]);
+    shown(child("waiting"));
+    expect(buttons()).toEqual(["Decide", "Stop turn Ctrl .", "Send"]);
+    screen.getByRole("button", { name: "Decide" }).click();
+    expect([app.view, app.askId]).toEqual(["inbox", "a"]);
+  });
+
   it.each(cases)("%s", async (_, session, above, wanted, verbs) => {
     app.clock.coarse = 240_000;
     if (above !== null) app.branches.put(above);

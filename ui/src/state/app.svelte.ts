@@ -1,8 +1,26 @@
 import { SvelteMap } from "svelte/reactivity";
 import { runs, STATE_WORDS } from "../format";
 import { call, HostError, mintKey, quit, watch } from "../host";
+import { asksNow, becameOf, deedOf } from "../inbox/words";
+import { MODE_WORDS } from "../mode/words";
+import { oneLine } from "../text/clean";
 import { titleOf } from "../tree/words";
-import type { About, Frame, LimitsView, ModelView, Push, Receipt, SessionId, SessionView, TaskView } from "../wire";
+import type {
+  About,
+  AskId,
+  AskView,
+  Decision,
+  Frame,
+  LimitsView,
+  Mode,
+  ModelView,
+  Push,
+  Receipt,
+  SessionId,
+  SessionView,
+  TaskView,
+} from "../wire";
+import { Asks } from "./asks.svelte";
 import { Branches, lives, NOTHING, type Sum, settled, taskLives } from "./branch.svelte";
 import { Clock } from "./clock.svelte";
 import { Live } from "./live.svelte";
@@ -13,10 +31,11 @@ import { Stops, type Target } from "./stops.svelte";
 import { TreeState } from "./tree.svelte";
 
 /** What fills the middle of the window. */
-export type View = "session" | "new" | "settings";
+export type View = "session" | "inbox" | "new" | "settings";
 
 /** Everything the window knows: made once, given to every part of it. */
 export class AppState {
+  readonly asks = new Asks();
   readonly branches = new Branches();
   readonly clock = new Clock();
   readonly live = new Live();
@@ -42,6 +61,8 @@ export class AppState {
   quitting = $state<number | null>(null);
   /** What an overlay asks about; at most one is open. */
   overlay = $state.raw<Overlay | null>(null);
+  /** The ask that the inbox shows in full. */
+  askId = $state<AskId | null>(null);
   /** The context menu of a row of the tree. */
   menu = $state.raw<Menu | null>(null);
 
@@ -63,6 +84,8 @@ export class AppState {
   #held: SessionStore | null = null;
   /** A session to open as soon as it is known. */
   #awaited: SessionId | null = null;
+  /** An ask to show as soon as it is known. */
+  #awaitedAsk: AskId | null = null;
   #shape = 0;
   #stored = true;
   #back: SessionId[] = [];
@@ -101,7 +124,33 @@ export class AppState {
     this.#view = view;
     if (view === "session") return;
     if (from === "session") void this.#watch(null, null);
-    void this.#readModels();
+    if (view === "inbox") void this.#readAsks();
+    else void this.#readModels();
+  }
+
+  /** Goes to the inbox: at this ask, else at the one that waits longest. */
+  openInbox(ask: AskId | null = null): void {
+    const first = this.asks.open[0] ?? this.asks.later[0];
+    this.askId = ask ?? first?.id ?? null;
+    this.view = "inbox";
+  }
+
+  /** Answers an ask. Answers whether it counts; why not is told, and stands in `asks.problems`. */
+  async answer(ask: AskView, decision: Decision, note = ""): Promise<boolean> {
+    const counts = await this.asks.answer(ask, decision, note);
+    const state = this.asks.get(ask.id)?.state;
+    if (counts && state !== undefined) this.live.say(`${becameOf(state).words}.`);
+    else if (!counts) this.live.say(this.asks.problems.get(ask.id) ?? "Not decided.");
+    return counts;
+  }
+
+  /** Changes what a session may do without asking, from its next call on. */
+  async setMode(id: SessionId, mode: Mode): Promise<void> {
+    const set = await this.#try(async () => {
+      await call("set_mode", { session: id, mode, key: mintKey() });
+    });
+    const view = this.sessions.get(id);
+    this.live.say(set ? `${view === undefined ? "It" : titleOf(view)}: ${MODE_WORDS[mode]}.` : (this.problem ?? ""));
   }
 
   get sessions(): SvelteMap<SessionId, SessionView> {
@@ -248,6 +297,7 @@ export class AppState {
       this.branches.tell();
       this.ready = true;
     });
+    void this.#readAsks();
     this.#changed();
     const last = this.#awaited ?? recall<SessionId | null>("open", null);
     const first = last !== null && this.sessions.has(last) ? last : this.branches.newest();
@@ -291,7 +341,9 @@ export class AppState {
       return root === undefined ? [] : [root, ...this.branches.below(id)];
     });
     const at = all.findIndex((view) => view.id === this.openId);
-    const next = [...all.slice(at + 1), ...all.slice(0, at + 1)].find((view) => view.state === "waiting");
+    const next = [...all.slice(at + 1), ...all.slice(0, at + 1)].find(
+      (view) => view.state === "waiting" || this.asks.of(view.id).length > 0,
+    );
     if (next !== undefined) await this.open(next.id);
   }
 
@@ -311,7 +363,9 @@ export class AppState {
     this.#seq = Math.max(this.#seq ?? 0, frame.seq);
     for (const view of frame.sessions) this.#put(view);
     for (const task of frame.tasks) this.branches.putTask(task);
+    for (const ask of this.asks.take(frame.asks)) this.#asked(ask);
     for (const id of frame.removed) this.#remove(id);
+    this.#showAwaited();
     if (frame.status !== null) this.status = frame.status === "" ? null : frame.status;
     store?.apply(frame);
     const open = this.session;
@@ -382,7 +436,6 @@ export class AppState {
       if (view.id === this.openId) this.tree.reveal(view.id);
       return;
     }
-    if (old.needs_you < view.needs_you && view.state === "waiting") this.live.say(`${view.title} needs you.`);
     // A stop that was asked for here is told with its receipt.
     const stopped = this.stops.toldIn(view.id, view.started_at ?? view.created_at);
     if (view.id === this.openId && lives(old.state) && !lives(view.state) && !stopped) {
@@ -391,12 +444,40 @@ export class AppState {
     if (view.id === this.openId && view.ended_at !== old.ended_at) this.#look();
   }
 
+  #asked(ask: AskView): void {
+    const view = this.sessions.get(ask.session);
+    const name = view === undefined ? oneLine(ask.lineage.at(-1)?.title ?? "", 120) : titleOf(view);
+    this.live.say(`${name} needs you: ${deedOf(ask.action).toLowerCase()}.`);
+  }
+
+  async #readAsks(): Promise<void> {
+    await this.#try(async () => await this.asks.read());
+    this.#showAwaited();
+  }
+
+  /** Shows what a notification named: the ask while it waits, else its session. */
+  #show(session: SessionId, ask: AskId | null): void {
+    this.#awaitedAsk = ask;
+    void this.open(session);
+    this.#showAwaited();
+  }
+
+  #showAwaited(): void {
+    const ask = this.asks.get(this.#awaitedAsk);
+    if (ask === undefined) return;
+    this.#awaitedAsk = null;
+    if (!asksNow(ask.state)) return;
+    this.#awaited = null;
+    this.openInbox(ask.id);
+  }
+
   #remove(id: SessionId): void {
     const gone = [id, ...this.branches.below(id).map((view) => view.id)];
     const parent = this.sessions.get(id)?.parent ?? null;
     this.branches.remove(id);
     if (this.archived !== null && gone.includes(this.archived)) this.archived = null;
     for (const each of gone) {
+      this.asks.remove(each);
       forgetPlace(each);
       this.tree.forget(each);
       this.#drafts.delete(each);
@@ -453,6 +534,7 @@ export class AppState {
     for (const id of [...this.sessions.keys()]) if (!known.has(id)) this.#remove(id);
     for (const view of tree.sessions) this.#put(view);
     for (const task of tree.tasks) this.branches.putTask(task);
+    await this.asks.read();
     this.#changed();
     await store?.renew();
   }
@@ -474,7 +556,7 @@ export class AppState {
 
   #push(push: Push, store: SessionStore | null): void {
     if ("frame" in push) this.apply(push.frame, store);
-    else if ("show" in push) void this.open(push.show);
+    else if ("show" in push) this.#show(push.show.session, push.show.ask);
     else this.quitting = push.quitting;
   }
 

@@ -40,6 +40,7 @@ const receipt: Receipt = {
 function answer(cmd: string): unknown {
   const answers: Record<string, unknown> = {
     tree: { sessions: [aSession("root"), aSession("a", { parent: "root" })], tasks: [] },
+    asks: { asks: [] },
     models: { models: [] },
     about: { status: null },
     page: { rows: [], first: 0, last: 0 },
@@ -102,7 +103,7 @@ describe("what is followed", () => {
   it("what is to be shown before the tree was read is what opens", async () => {
     const app = new AppState();
     host.call.mockImplementation(async (cmd: string) => {
-      if (cmd === "tree") asked[0]?.push({ show: "root" });
+      if (cmd === "tree") asked[0]?.push({ show: { session: "root", ask: null } });
       const sessions = [aSession("root"), aSession("later", { created_at: 2_000 })];
       return cmd === "tree" ? { sessions, tasks: [] } : answer(cmd);
     });

@@ -1,10 +1,12 @@
 import { SvelteMap } from "svelte/reactivity";
 import { call, HostError } from "../host";
-import type { Frame, LiveBlock, LiveView, Row, SessionId } from "../wire";
+import type { CallId, Frame, LiveBlock, LiveView, Row, SessionId } from "../wire";
 import { type Anchor, placeOf, rememberPlace } from "./memory";
 
 /** The most rows that are held at once; what scrolls out of reach is fetched again by cursor. */
 export const MOST_ROWS = 1500;
+type AskRow = Extract<Row, { kind: "ask" }>;
+
 const PAGE_EVENTS = 200;
 
 /** Names a row within its session. */
@@ -32,6 +34,11 @@ export class SessionStore {
   following = $state(true);
   /** Where the reader stood when they left; none for the end. */
   anchor: Anchor | null;
+
+  /** What was asked before a call could go on, by the call; of several the last. */
+  readonly asked: ReadonlyMap<CallId, AskRow> = $derived(
+    new Map(this.rows.filter((row) => row.kind === "ask").map((row) => [row.call, row])),
+  );
 
   #open = new SvelteMap<string, boolean>();
   #loaded = false;

@@ -118,6 +118,7 @@ export const frame = (rows: Row[], live: LiveView | null = null): Frame => ({
   sessions: [],
   removed: [],
   tasks: [],
+  asks: [],
   rows,
   live,
   status: null,

@@ -1,4 +1,4 @@
-import type { Frame, Row, SessionId, SessionView, TaskId, TaskView } from "../wire";
+import type { AskView, Frame, Row, SessionId, SessionView, TaskId, TaskView } from "../wire";
 
 /** A session with plain values, changed by `change`. */
 export function aSession(id: SessionId, change: Partial<SessionView> = {}): SessionView {
@@ -54,9 +54,33 @@ export function aTask(id: TaskId, owner: SessionId, change: Partial<TaskView> = 
 }
 
 export function aFrame(change: Partial<Frame> = {}): Frame {
-  return { seq: 1, sessions: [], removed: [], tasks: [], rows: [], live: null, status: null, ...change };
+  return { seq: 1, sessions: [], removed: [], tasks: [], asks: [], rows: [], live: null, status: null, ...change };
 }
 
 export function anAnswer(n: number, step: number, text = `Answer ${n}`): Row {
   return { n, part: 0, at: n, step, kind: "answer", text, stop: "complete" };
+}
+
+export function anAsk(id: string, session: SessionId, change: Partial<AskView> = {}): AskView {
+  return {
+    id,
+    session,
+    lineage: [{ id: session, title: `Title of ${session}` }],
+    cwd: "/home/me/work",
+    call: `call-${id}`,
+    tool: "bash",
+    action: { kind: "command", text: `make ${id}`, background: false },
+    allows: { kind: "command", text: `make ${id}` },
+    reason: { rule: "unknown", text: "make is not known to only read." },
+    said: null,
+    n: 5,
+    asked_at: 1_000,
+    state: "open",
+    note: null,
+    decided_at: null,
+    waits: true,
+    owed: false,
+    used: 0,
+    ...change,
+  };
 }

@@ -1,6 +1,7 @@
 // Rows of the wire -> items of the transcript: neighbouring looks merge, what streams comes last, steps are numbered
 // where they begin. Pure.
 
+import { asksNow } from "../inbox/words";
 import type { LiveBlock, LiveView, Row, ToolRow } from "../wire";
 import { verbOf } from "./verbs";
 
@@ -42,8 +43,14 @@ const LINES: ReadonlySet<Row["kind"]> = new Set([
   "undone",
   "note",
   "clash",
+  "mode",
   "unknown",
 ]);
+
+/** Whether a row is one line high. A question is, once it is decided. */
+function isFlat(row: Row): boolean {
+  return LINES.has(row.kind) || (row.kind === "ask" && !asksNow(row.state));
+}
 
 export function itemsOf(logged: readonly Row[], live: LiveView | null, unsent: readonly Unsent[]): Item[] {
   const { rows, waiting } = asRead(logged, live);
@@ -63,7 +70,7 @@ export function itemsOf(logged: readonly Row[], live: LiveView | null, unsent: r
     const key = `${row.n}:${row.part}`;
     if (row.kind !== "tool") {
       if (row.kind === "turn_end" && (row.end === "completed" || receiptTells(rows, at))) continue;
-      push({ is: "row", key, n: row.n, row }, row.step, row.step, LINES.has(row.kind));
+      push({ is: "row", key, n: row.n, row }, row.step, row.step, isFlat(row));
       continue;
     }
     const group = [row];
@@ -164,12 +171,13 @@ export function openKey(item: Item): string | null {
   if (item.is === "calls") return `${item.key}+`;
   if (item.is === "call") return item.key;
   if (item.is !== "row") return null;
-  const inside = item.row.kind === "thinking" || item.row.kind === "decision";
+  const inside =
+    item.row.kind === "thinking" || item.row.kind === "decision" || (item.row.kind === "ask" && isFlat(item.row));
   return inside || (item.row.kind === "notice" && item.row.child === null) ? item.key : null;
 }
 
 /** Whether an item is a line of activity, one row high while it is closed. */
 export function isLine(item: Item): boolean {
   if (item.is === "writing") return item.block.type !== "text";
-  return item.is === "call" || item.is === "calls" || (item.is === "row" && LINES.has(item.row.kind));
+  return item.is === "call" || item.is === "calls" || (item.is === "row" && isFlat(item.row));
 }

@@ -10,14 +10,33 @@ export type Verb = {
   icon: IconName;
   did: string;
   does: string;
+  /** What it would do, before it may. */
+  will: string;
   /** Its target is code: a path, a pattern, a command. */
   mono: boolean;
   /** Neighbours of one kind merge into one row. */
   merges: "read" | "search" | null;
 };
 
-const look = (icon: IconName, did: string, does: string, merges: Verb["merges"] = null, mono = true): Verb => {
-  return { icon, did, does, mono, merges };
+/** The verbs of what may have to be asked first. */
+const WILL: Readonly<Record<string, string>> = {
+  Ran: "Run",
+  Read: "Read",
+  Wrote: "Write",
+  Edited: "Edit",
+  Searched: "Search",
+  Fetched: "Fetch",
+};
+
+const look = (
+  icon: IconName,
+  did: string,
+  does: string,
+  merges: Verb["merges"] = null,
+  mono = true,
+  will = WILL[did] ?? did,
+): Verb => {
+  return { icon, did, does, will, mono, merges };
 };
 
 const VERBS: Readonly<Record<string, Verb>> = {
@@ -41,7 +60,7 @@ const DELEGATES = look("fork", "Delegated", "Delegating", null, false);
 export function verbOf(tool: string, delegates = false): Verb {
   if (delegates) return DELEGATES;
   if (Object.hasOwn(VERBS, tool)) return VERBS[tool] as Verb;
-  return look("plug", `Used ${tool}`, `Using ${tool}`);
+  return look("plug", `Used ${tool}`, `Using ${tool}`, null, true, `Use ${tool}`);
 }
 
 /** Whether a call is a command whose output is worth watching while it runs. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { aSession, aTask } from "../test/views";
+import { anAsk, aSession, aTask } from "../test/views";
 import type { SessionView } from "../wire";
-import { ageOf, commandLine, figureOf, lineOf, titleOf } from "./words";
+import { ageOf, commandLine, figureOf, lineOf, markOf, titleOf } from "./words";
 
 const MIN = 60_000;
 const NOW = new Date(2026, 10, 18, 12, 0).getTime();
@@ -48,6 +48,39 @@ describe("the second line of a row", () => {
       ["completed", "exit 0"],
       ["stopped by you", "its time limit is over"],
       ["failed", "exit 1"],
+    ]);
+  });
+});
+
+describe("a session that asks", () => {
+  const line = (change: Partial<SessionView>, asks: number) => {
+    const view = aSession("s", change);
+    const own = Array.from({ length: asks }, (_, at) => anAsk(`a${at}`, "s"));
+    const { word, tone, rest, needs } = lineOf(view, false, NOW, own);
+    return [markOf(view, own), [word, rest].filter((part) => part !== "").join(" · "), tone, needs];
+  };
+  it("says how many more it asks, and those further down apart from its own", () => {
+    expect(line({ state: "waiting", detail: "run a command", needs_you: 5 }, 3)).toEqual([
+      "waiting",
+      "needs you · run a command, 2 more",
+      "waiting",
+      "2 need you",
+    ]);
+  });
+  it("has the diamond also when its call does not wait any more", () => {
+    expect(line({ state: "interrupted", needs_you: 1 }, 1)).toEqual([
+      "waiting",
+      "needs you · run a command",
+      "waiting",
+      "",
+    ]);
+  });
+  it("and works again is drawn as at work, and says that something needs the person", () => {
+    expect(line({ state: "running", detail: "writing", needs_you: 2 }, 1)).toEqual([
+      "running",
+      "writing",
+      null,
+      "1 needs you",
     ]);
   });
 });

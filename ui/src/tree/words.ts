@@ -1,9 +1,10 @@
 // What a row of the tree says. Pure.
 
 import { day, elapsed, runs, STATE_WORDS, tokens } from "../format";
+import { deedOf } from "../inbox/words";
 import { lives, type Sum, settled } from "../state/branch.svelte";
 import { oneLine } from "../text/clean";
-import type { Party, SessionState, SessionView, TaskView } from "../wire";
+import type { AskView, Party, SessionState, SessionView, TaskView } from "../wire";
 
 /** The second line: a state word that may be coloured, what follows it, and what the branch does. */
 export type Line = {
@@ -32,16 +33,38 @@ export function commandOf(task: TaskView): string {
   return oneLine(task.label, MOST_TITLE);
 }
 
-export function lineOf(view: SessionView, expanded: boolean, now: number): Line {
-  const { state } = view;
+/** The state that the glyph shows: what needs the person outranks how a session that is not at work ended. */
+export function markOf(view: SessionView, own: readonly AskView[]): SessionState {
+  return own.length > 0 && !lives(view.state) ? "waiting" : view.state;
+}
+
+/** "1 needs you": the asks further down. */
+export function needsBelow(view: SessionView, own: readonly AskView[]): string {
+  const needs = view.needs_you - Math.max(own.length, view.state === "waiting" ? 1 : 0);
+  return needs > 0 ? `${needs} ${needs === 1 ? "needs" : "need"} you` : "";
+}
+
+/** `own` are the asks of the session itself that wait. */
+export function lineOf(seen: SessionView, expanded: boolean, now: number, own: readonly AskView[] = []): Line {
+  const state = markOf(seen, own);
+  const asked = own[0];
+  // A session that is not at work says nothing of what it asks for.
+  const detail =
+    state === "waiting" && seen.state !== "waiting" && asked !== undefined
+      ? deedOf(asked.action).toLowerCase()
+      : seen.detail;
+  const view = {
+    ...seen,
+    state,
+    detail: own.length > 1 && state === "waiting" ? `${detail}, ${own.length - 1} more` : detail,
+  };
   const sayBelow = !(lives(state) && expanded);
-  const needs = view.needs_you - (state === "waiting" ? 1 : 0);
   return {
     word: state === "running" ? "" : state === "killed" ? stoppedBy(view.stopped_by) : STATE_WORDS[state],
     tone: TONED.has(state) ? state : null,
     rest: restOf(view, now),
     below: sayBelow && view.live_below > 0 ? `${runs(view.live_below)} below` : "",
-    needs: sayBelow && needs > 0 ? `${needs} ${needs === 1 ? "needs" : "need"} you` : "",
+    needs: sayBelow ? needsBelow(seen, own) : "",
   };
 }
 
