@@ -1,12 +1,12 @@
-import { render, screen, waitFor, within } from "@testing-library/svelte";
+import { cleanup, render, screen, waitFor, within } from "@testing-library/svelte";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import App from "./App.svelte";
 import { AppState } from "./state/app.svelte";
 import { expectAccessible } from "./test/axe";
 import { composeWithEnter, pressAt } from "./test/keys";
-import { aFrame, aSession } from "./test/views";
-import type { ModelView, Push, Receipt, UndoneFile } from "./wire";
+import { aFrame, anAsk, aSession } from "./test/views";
+import type { AllowanceView, AskView, ModelView, Push, Receipt, Row, UndoneFile } from "./wire";
 
 const host = vi.hoisted(() => ({ call: vi.fn(), watch: vi.fn(), quit: vi.fn(), pickFolder: vi.fn() }));
 vi.mock("./host", () => {
@@ -28,6 +28,9 @@ const model = (name: string, change: Partial<ModelView> = {}): ModelView => ({
 });
 const ended = (count: number) =>
   Array.from({ length: count }, (_, id) => ({ kind: "turn", id: `${id}`, label: `run ${id}` }));
+let asks: AskView[] = [];
+let allowances: AllowanceView[] = [];
+let rows: Row[] = [];
 let ends = 1;
 let deletes = 7;
 let refuse: string | null = null;
@@ -66,7 +69,9 @@ function answer(cmd: string, args: Record<string, unknown>): unknown {
       notices: { wake: true, desktop: "tasks" },
     },
     about: { version: "1", data: "/data", config: "/config", cwd: "/home/me/work", status: null },
-    page: { rows: [], first: 0, last: 0 },
+    asks: { asks },
+    allowances: { allowances },
+    page: { rows, first: 0, last: 9 },
     stop: receipt,
     open: { session: "new" },
     delete: { ...receipt, ended: args.preview === true ? ended(deletes) : [], sessions: 2, messages: 12 },
@@ -91,6 +96,8 @@ const undone: UndoneFile[] = [
   },
 ];
 
+/** Lets all that is due happen. */
+const everything = () => new Promise((done) => setTimeout(done));
 const calls = (name: string) => host.call.mock.calls.filter(([cmd]) => cmd === name).map(([, args]) => args);
 
 async function show(): Promise<AppState> {
@@ -102,6 +109,7 @@ async function show(): Promise<AppState> {
 
 beforeEach(() => {
   localStorage.clear();
+  [asks, allowances, rows] = [[], [], []];
   deletes = 7;
   refuse = null;
   vi.clearAllMocks();
@@ -148,6 +156,19 @@ describe("the first page", () => {
     expect(document.activeElement).toBe(job);
     await userEvent.click(folder);
     await waitFor(() => expect(document.activeElement).toBe(job));
+  });
+
+  it("begins with asking first, whatever was chosen before, and says plainly what full access is", async () => {
+    await show();
+    const pick = await screen.findByRole("combobox", { name: "Permissions" });
+    expect((pick as HTMLSelectElement).value).toBe("ask");
+    await userEvent.selectOptions(pick, "full");
+    expect(screen.getByText("Runs and writes anything, and asks nothing.")).toBeTruthy();
+    await userEvent.type(screen.getByRole("textbox", { name: "The job" }), "Go{Enter}");
+    await waitFor(() => expect(calls("open")).toMatchObject([{ mode: "full" }]));
+    cleanup();
+    await show();
+    expect(((await screen.findByRole("combobox", { name: "Permissions" })) as HTMLSelectElement).value).toBe("ask");
   });
 
   it("keeps the words when it fails, and tries again under the same key", async () => {
@@ -225,10 +246,101 @@ describe("the window", () => {
     await waitFor(() => expect(app.openId).toBe("a"));
   });
 
+  it("leads to what needs the person, at its place in the tree, and back", async () => {
+    asks = [
+      anAsk("x", "a", {
+        lineage: [
+          { id: "root", title: "Release" },
+          { id: "a", title: "Port the solver" },
+        ],
+      }),
+    ];
+    tree.sessions = [
+      aSession("root", { title: "Release", live_below: 1, needs_you: 1 }),
+      aSession("a", { parent: "root", title: "Port the solver", state: "waiting", needs_you: 1, started_at: 1 }),
+    ];
+    const app = await show();
+    await waitFor(() => expect([app.openId, app.asks.open.length]).toEqual(["root", 1]));
+    const entry = await screen.findByRole("button", { name: /^Needs you\s*1$/ });
+    await userEvent.click(entry);
+    await screen.findByRole("heading", { name: "May it run this command?" });
+    expect([entry.getAttribute("aria-current"), document.activeElement?.getAttribute("role")]).toEqual([
+      "page",
+      "option",
+    ]);
+    await waitFor(() => expect(document.querySelector(".row.ref")?.textContent).toContain("Port the solver"));
+    await expectAccessible();
+    await userEvent.keyboard("{Escape}");
+    expect([app.view, app.openId]).toEqual(["session", "root"]);
+    push({
+      frame: aFrame({
+        sessions: [aSession("root", { title: "Release", last_n: 2 }), aSession("a", { parent: "root", last_n: 2 })],
+        asks: [{ ...(asks[0] as AskView), state: "once", decided_at: 5 }],
+      }),
+    });
+    await waitFor(() => expect(screen.queryByRole("button", { name: /^Needs you/ })).toBe(null));
+    expect(document.title).toBe("Coppice");
+  });
+
+  it("a notification leads to its ask, also before the asks were read; one that is answered, to its session", async () => {
+    asks = [anAsk("x", "a"), anAsk("y", "a", { state: "once", decided_at: 5 })];
+    const app = new AppState();
+    host.watch.mockImplementation(async (_s: unknown, _a: unknown, onPush: typeof push) => {
+      if (push === undefined || host.watch.mock.calls.length === 1) onPush({ show: { session: "a", ask: "x" } });
+      push = onPush;
+      return 1;
+    });
+    render(App, { app });
+    await waitFor(() => expect([app.view, app.askId]).toEqual(["inbox", "x"]));
+    await userEvent.keyboard("{Escape}");
+    expect([app.view, app.openId]).toEqual(["session", "a"]);
+    push({ show: { session: "root", ask: "y" } });
+    await waitFor(() => expect([app.view, app.openId]).toEqual(["session", "root"]));
+    await everything();
+    expect(app.view).toBe("session");
+    push({ show: { session: "a", ask: "x" } });
+    await waitFor(() => expect([app.view, app.askId]).toEqual(["inbox", "x"]));
+    asks = [...asks, anAsk("z", "new")];
+    push({ show: { session: "new", ask: "z" } });
+    push({ frame: aFrame({ seq: 2, sessions: [aSession("new", { created_at: 5 })], asks: [anAsk("z", "new")] }) });
+    await everything();
+    expect([app.view, app.askId]).toEqual(["inbox", "z"]);
+  });
+
+  it("shows what is allowed for more than one call, and takes it back", async () => {
+    allowances = [
+      {
+        ask: "x",
+        session: "a",
+        cwd: "/home/me/w",
+        what: { kind: "command", text: "make \u202eall" },
+        since: 5,
+        used: 4,
+      },
+      { ask: "y", session: null, cwd: "/home/me/w", what: { kind: "write", path: "/etc/x" }, since: 5, used: 0 },
+    ];
+    const app = await show();
+    await waitFor(() => expect(app.openId).toBe("root"));
+    app.view = "settings";
+    await userEvent.click(await screen.findByRole("button", { name: "Permissions" }));
+    const rows = await screen.findAllByRole("listitem");
+    expect(rows.map((row) => row.textContent?.replace(/\s+/g, " ").trim())).toEqual([
+      expect.stringMatching(
+        /^Run a command make ⟨U\+202E⟩all In ~\/w, for Port the solver and all below it, until it is deleted · since .* · used 4 times Take back$/,
+      ),
+      expect.stringMatching(/^Write a file \/etc\/x Always, for every session in ~\/w · since [^·]* Take back$/),
+    ]);
+    await expectAccessible();
+    allowances = allowances.slice(1);
+    await userEvent.click(screen.getByRole("button", { name: "Take back: make ⟨U+202E⟩all" }));
+    await waitFor(() => expect(screen.getAllByRole("listitem").length).toBe(1));
+    expect(calls("disallow")).toEqual([{ ask: "x", key: expect.any(String) }]);
+  });
+
   it("opens what it is told to show", async () => {
     const app = await show();
     await waitFor(() => expect(app.openId).toBe("root"));
-    push({ show: "a" });
+    push({ show: { session: "a", ask: null } });
     await waitFor(() => expect(app.openId).toBe("a"));
     await userEvent.keyboard("{Alt>}{ArrowUp}{/Alt}");
     await waitFor(() => expect(app.openId).toBe("root"));

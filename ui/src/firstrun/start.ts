@@ -1,11 +1,13 @@
 // Starting a session: open it, then give it its job. Two commands, one action of the person.
 
 import { call } from "../host";
-import type { ModelView, SessionId } from "../wire";
+import type { Mode, ModelView, SessionId } from "../wire";
 
 export type Job = {
   cwd: string;
   model: string;
+  /** What it may do without asking. */
+  mode: Mode;
   text: string;
   /** Keys of the two commands, kept for a second try after a failure, so that it does nothing twice. */
   open: string;
@@ -14,7 +16,7 @@ export type Job = {
 
 /** Opens the session and prompts it. Answers its id. */
 export async function startSession(job: Job): Promise<SessionId> {
-  const { session } = await call("open", { cwd: job.cwd, model: job.model, key: job.open });
+  const { session } = await call("open", { cwd: job.cwd, model: job.model, mode: job.mode, key: job.open });
   await call("prompt", { session, text: job.text, key: job.prompt });
   return session;
 }
