@@ -8,6 +8,8 @@ pub mod desk;
 #[cfg(target_os = "linux")]
 pub mod page;
 #[cfg(target_os = "linux")]
+pub mod pty;
+#[cfg(target_os = "linux")]
 pub mod tray;
 
 use serde_json::{Value, json};

@@ -8,7 +8,7 @@ pub mod teller;
 pub mod tray;
 pub mod window;
 
-use coppice_engine::id::SessionId;
+use coppice_engine::id::{AskId, SessionId};
 use coppice_host::host::{Host, Window};
 use shell::Shell;
 use std::time::Duration;
@@ -97,8 +97,8 @@ fn ask_from_the_menu(app: &AppHandle) -> tauri::Result<()> {
 struct Raise(AppHandle);
 
 impl Window for Raise {
-    fn raise(&self, session: Option<SessionId>) {
-        page::raise(&self.0, session);
+    fn raise(&self, session: Option<SessionId>, ask: Option<AskId>) {
+        page::raise(&self.0, session, ask);
     }
 }
 

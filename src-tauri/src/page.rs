@@ -1,7 +1,7 @@
 //! What the shell knows of the window's page and of the ways back to it, and how the window comes to the front.
 
 use async_trait::async_trait;
-use coppice_engine::id::SessionId;
+use coppice_engine::id::{AskId, SessionId};
 use coppice_host::host::Host;
 use coppice_host::push::Push;
 use coppice_host::stream::{Sink, Stream};
@@ -34,6 +34,8 @@ struct Inner {
     /// The number of the request that brought the stream.
     number: u64,
     open: Option<SessionId>,
+    /// Whether it shows the asks of all trees.
+    inbox: bool,
     /// What the page is to be told when it is there: the last of each kind.
     waiting: Vec<Push>,
 }
@@ -46,6 +48,11 @@ impl Page {
     /// The session that the focused window shows; none when it has not the focus.
     pub fn seen(&self) -> Option<SessionId> {
         if self.is_focused() { self.lock().open.clone() } else { None }
+    }
+
+    /// Whether the focused window shows the asks of all trees.
+    pub fn sees_inbox(&self) -> bool {
+        self.is_focused() && self.lock().inbox
     }
 
     /// Whether the window has the focus.
@@ -95,7 +102,7 @@ impl Page {
 
     /// Takes a subscription over, in place of the one before, and answers what the page is still to be told. None when
     /// a later request was done first: then that one stands.
-    pub fn take(&self, number: u64, stream: Arc<Stream>, open: Option<SessionId>) -> Option<Vec<Push>> {
+    pub fn take(&self, number: u64, stream: Arc<Stream>, open: Option<SessionId>, inbox: bool) -> Option<Vec<Push>> {
         let (before, waiting) = {
             let mut inner = self.lock();
             if number < inner.number {
@@ -103,6 +110,7 @@ impl Page {
             }
             inner.number = number;
             inner.open = open;
+            inner.inbox = inbox;
             (inner.stream.replace(stream), std::mem::take(&mut inner.waiting))
         };
         if let Some(before) = before {
@@ -126,8 +134,8 @@ impl Page {
     }
 }
 
-/// Brings the window to the front, at a session if one is named. A page whose process has ended is loaded again.
-pub fn raise(app: &AppHandle, session: Option<SessionId>) {
+/// Brings the window to the front, at a session and an ask of it if they are named. A page whose process has ended is loaded again.
+pub fn raise(app: &AppHandle, session: Option<SessionId>, ask: Option<AskId>) {
     let raised = app.clone();
     let shown = app.run_on_main_thread(move || {
         let Some(window) = raised.get_webview_window(MAIN) else { return };
@@ -148,7 +156,7 @@ pub fn raise(app: &AppHandle, session: Option<SessionId>) {
     if let Some(session) = session {
         let app = app.clone();
         let host = app.state::<Host>().inner().clone();
-        host.scope.spawn(async move { app.state::<Page>().tell(Push::Show(session)).await });
+        host.scope.spawn(async move { app.state::<Page>().tell(Push::Show { session, ask }).await });
     }
 }
 
@@ -212,21 +220,27 @@ mod tests {
         let stream = || Arc::new(Stream::new(Lines(tokio::sync::mpsc::channel(1).0)));
         page.focus(true);
         let (first, second) = (page.number(), page.number());
-        assert!(page.take(second, stream(), Some("second".into())).is_some());
-        assert!(page.take(first, stream(), Some("first".into())).is_none());
-        assert_eq!(page.seen(), Some("second".into()));
-        assert!(page.take(page.number(), stream(), None).is_some());
-        assert_eq!(page.seen(), None);
+        assert!(page.take(second, stream(), Some("second".into()), false).is_some());
+        assert!(page.take(first, stream(), Some("first".into()), true).is_none());
+        assert_eq!((page.seen(), page.sees_inbox()), (Some("second".into()), false));
+        assert!(page.take(page.number(), stream(), None, true).is_some());
+        assert_eq!((page.seen(), page.sees_inbox()), (None, true));
+        page.focus(false);
+        assert!(!page.sees_inbox(), "nobody looks at it");
     }
 
     #[tokio::test]
     async fn what_the_page_missed_is_told_later_the_last_of_each_kind() {
         let page = Page::default();
-        page.tell(Push::Show("a".into())).await;
+        let show = |id: &str| Push::Show { session: id.into(), ask: None };
+        page.tell(show("a")).await;
         page.tell(Push::Quitting(1)).await;
-        page.tell(Push::Show("b".into())).await;
+        page.tell(show("b")).await;
         let stream = Arc::new(Stream::new(Lines(tokio::sync::mpsc::channel(1).0)));
-        let waiting = page.take(page.number(), stream, None).unwrap();
-        assert!(matches!(&waiting[..], [Push::Quitting(1), Push::Show(id)] if id.as_str() == "b"), "{waiting:?}");
+        let waiting = page.take(page.number(), stream, None, false).unwrap();
+        assert!(
+            matches!(&waiting[..], [Push::Quitting(1), Push::Show { session, .. }] if session.as_str() == "b"),
+            "{waiting:?}"
+        );
     }
 }

@@ -108,7 +108,7 @@ pub async fn choose(app: &AppHandle, choice: Quit) {
             match question.next(run, app.state::<Page>().is_there()) {
                 Ask::Nobody => leave(app),
                 Ask::Page(run) => {
-                    page::raise(app, None);
+                    page::raise(app, None, None);
                     app.state::<Page>().tell(Push::Quitting(run)).await;
                 }
                 Ask::Desktop => ask_on_desktop(app),
@@ -158,7 +158,12 @@ pub fn ask(app: &AppHandle) {
 /// Does what was chosen in the tray.
 pub fn from_tray(app: &AppHandle, deed: Deed) {
     match deed {
-        Deed::Open => page::raise(app, None),
+        Deed::Open => page::raise(app, None, None),
+        Deed::Ask(ask) => {
+            let session = app.state::<Shell>().asker(&ask);
+            let ask = session.is_some().then_some(ask);
+            page::raise(app, session, ask);
+        }
         Deed::Stop => stop_everything(app),
         Deed::Quit => ask(app),
     }

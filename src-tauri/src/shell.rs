@@ -2,16 +2,17 @@
 
 use crate::page::{MAIN, Page};
 use crate::teller::Teller;
-use crate::tray::{Does, Tray};
+use crate::tray::{AskLine, Does, Tray, ask_lines};
 use coppice_engine::config::Desktop as Setting;
 use coppice_engine::engine::Follow;
+use coppice_engine::env::Env;
 use coppice_engine::error::{Code, Result};
-use coppice_engine::id::SessionId;
+use coppice_engine::id::{AskId, SessionId};
 use coppice_engine::view::Frame;
 use coppice_host::board::{Board, Counts};
 use coppice_host::desktop;
 use coppice_host::host::Host;
-use coppice_host::notify::{self, Ends, Note};
+use coppice_host::notify::{self, Ends, Note, Said, Seen};
 use coppice_host::status::Topic;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -27,20 +28,27 @@ const RETRY: Duration = Duration::from_secs(1);
 /// The desktop as the rest of the shell sees it.
 pub struct Shell {
     counts: watch::Sender<Option<Counts>>,
-    notes: mpsc::UnboundedSender<Note>,
+    asks: watch::Sender<Vec<AskLine>>,
+    notes: mpsc::UnboundedSender<Said>,
     tray: OnceLock<Tray>,
 }
 
 impl Shell {
     /// A desktop, and where what it is to say is waited for.
-    pub fn new() -> (Self, mpsc::UnboundedReceiver<Note>) {
+    pub fn new() -> (Self, mpsc::UnboundedReceiver<Said>) {
         let (notes, queue) = mpsc::unbounded_channel();
-        (Self { counts: watch::Sender::new(None), notes, tray: OnceLock::new() }, queue)
+        let (counts, asks) = (watch::Sender::new(None), watch::Sender::new(Vec::new()));
+        (Self { counts, asks, notes, tray: OnceLock::new() }, queue)
     }
 
     /// What runs now; none while that is not known, which counts as work that runs.
     pub fn counts(&self) -> Option<Counts> {
         *self.counts.borrow()
+    }
+
+    /// The session of an ask that waits; none when it waits no more.
+    pub fn asker(&self, ask: &AskId) -> Option<SessionId> {
+        self.asks.borrow().iter().find(|line| line.ask == *ask).map(|line| line.session.clone())
     }
 
     /// Whether the window can go into a tray.
@@ -50,22 +58,32 @@ impl Shell {
 
     /// Shows a notification.
     pub fn say(&self, note: Note) {
-        if self.notes.send(note).is_err() {
+        self.tell(Said::Show(note));
+    }
+
+    fn tell(&self, said: Said) {
+        if self.notes.send(said).is_err() {
             tracing::debug!("nobody shows notifications any more");
         }
     }
 
-    fn count(&self, app: &AppHandle, counts: Counts) {
+    fn count(&self, app: &AppHandle, board: &Board) {
+        let (counts, asks) = (board.counts(), ask_lines(board));
+        let others = self.asks.send_if_modified(|before| {
+            let changed = *before != asks;
+            *before = asks;
+            changed
+        });
         let changed = self.counts.send_if_modified(|before| {
             let changed = *before != Some(counts);
             *before = Some(counts);
             changed
         });
-        if !changed {
+        if !changed && !others {
             return;
         }
         if let Some(tray) = self.tray.get() {
-            tray.show(Some(counts));
+            tray.show(Some(counts), &self.asks.borrow().clone());
         }
         if let Some(window) = app.get_webview_window(MAIN) {
             let title = match counts.needs_you {
@@ -80,7 +98,7 @@ impl Shell {
 }
 
 /// Starts everything that follows the engine.
-pub fn start(app: &AppHandle, queue: mpsc::UnboundedReceiver<Note>, does: Does) {
+pub fn start(app: &AppHandle, queue: mpsc::UnboundedReceiver<Said>, does: Does) {
     let host = app.state::<Host>().inner().clone();
     let setting = host.engine.config().notices.desktop;
     if let Some(note) = host.engine.leftovers().and_then(|line| notify::leftovers(setting, &line)) {
@@ -113,7 +131,7 @@ pub fn start(app: &AppHandle, queue: mpsc::UnboundedReceiver<Note>, does: Does) 
             let made = app.run_on_main_thread(move || {
                 let shell = making.state::<Shell>();
                 if let Some(tray) = Tray::new(&making, does) {
-                    tray.show(shell.counts());
+                    tray.show(shell.counts(), &shell.asks.borrow().clone());
                     // It is made once.
                     let _ = shell.tray.set(tray);
                 }
@@ -140,17 +158,19 @@ async fn follow(app: &AppHandle, setting: Setting) {
         }
     };
     host.status.clear(Topic::Log);
-    let mut ends = Ends::new(setting);
-    shell.count(app, board.counts());
+    let (mut ends, clock) = (Ends::new(setting), Env::system());
+    shell.count(app, &board);
     loop {
         let due = ends.due();
         tokio::select! {
             next = follow.next() => match next {
                 Some(Ok(frame)) => {
                     let seen = seen(&page, &board, &frame);
-                    ends.hear(&board, &frame, seen.as_ref(), Instant::now());
+                    for said in ends.hear(&board, &frame, &seen, Instant::now()) {
+                        shell.tell(said);
+                    }
                     board.apply(&frame);
-                    shell.count(app, board.counts());
+                    shell.count(app, &board);
                 }
                 Some(Err(error)) => {
                     tracing::error!(%error, "a part of the log could not be followed");
@@ -160,8 +180,8 @@ async fn follow(app: &AppHandle, setting: Setting) {
             },
             () = until(due) => {
                 let seen = seen(&page, &board, &Frame::default());
-                for note in ends.take(&board, seen.as_ref(), Instant::now()) {
-                    shell.say(note);
+                for said in ends.take(&board, &seen, Instant::now(), clock.now_ms()) {
+                    shell.tell(said);
                 }
             }
         }
@@ -171,14 +191,17 @@ async fn follow(app: &AppHandle, setting: Setting) {
 async fn begin(host: &Host) -> Result<(Follow, Board)> {
     let follow = host.engine.follow(None, None).await?;
     let (sessions, tasks) = host.engine.tree(None).await?;
-    Ok((follow, Board::new(sessions, tasks)))
+    let mut board = Board::new(sessions, tasks);
+    board.apply(&Frame { asks: host.engine.asks(false).await?, ..Frame::default() });
+    Ok((follow, board))
 }
 
-/// The root of what the focused window shows.
-fn seen(page: &Page, board: &Board, frame: &Frame) -> Option<SessionId> {
-    let open = page.seen()?;
-    let session = frame.sessions.iter().find(|session| session.id == open).or_else(|| board.sessions.get(&open));
-    session.map(|session| session.root.clone())
+/// What the focused window shows.
+fn seen(page: &Page, board: &Board, frame: &Frame) -> Seen {
+    let find = |open: SessionId| {
+        frame.sessions.iter().find(|session| session.id == open).or_else(|| board.sessions.get(&open))
+    };
+    Seen { root: page.seen().and_then(find).map(|session| session.root.clone()), inbox: page.sees_inbox() }
 }
 
 async fn until(due: Option<Instant>) {

@@ -6,7 +6,7 @@ use coppice_engine::id::SessionId;
 use coppice_engine::scope::Scope;
 use coppice_host::desktop::{self, NoticeService};
 use coppice_host::host::Host;
-use coppice_host::notify::{Gone, Note};
+use coppice_host::notify::{Gone, Note, Said};
 use coppice_host::status::Topic;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +35,7 @@ struct Open {
     id: u64,
     root: Option<SessionId>,
     away: bool,
+    asks: bool,
     close: CancellationToken,
 }
 
@@ -57,13 +58,14 @@ impl Teller {
     }
 
     /// Shows what comes, and takes back what the person looks at.
-    pub async fn run(&mut self, mut queue: mpsc::UnboundedReceiver<Note>) {
+    pub async fn run(&mut self, mut queue: mpsc::UnboundedReceiver<Said>) {
         let app = self.app.clone();
         let page = app.state::<Page>();
         loop {
             tokio::select! {
-                note = queue.recv() => match note {
-                    Some(note) => self.show(note),
+                said = queue.recv() => match said {
+                    Some(Said::Show(note)) => self.show(note),
+                    Some(Said::TakeBack(root)) => self.withdraw(|open| open.asks && open.root.as_ref() == Some(&root)),
                     None => return,
                 },
                 gone = self.gone_queue.recv() => self.open.retain(|open| Some(open.id) != gone),
@@ -80,7 +82,8 @@ impl Teller {
         }
         self.next += 1;
         let (id, close) = (self.next, self.scope.token().child_token());
-        self.open.push(Open { id, root: note.root.clone(), away: note.away.is_some(), close: close.clone() });
+        let (root, away, asks) = (note.root.clone(), note.away.is_some(), note.ask.is_some());
+        self.open.push(Open { id, root, away, asks, close: close.clone() });
         let (app, gone) = (self.app.clone(), self.gone.clone());
         self.scope.spawn(async move {
             live(&app, &service, note, &close).await;
@@ -98,12 +101,15 @@ impl Teller {
 
     /// Takes back the notification of the tree that the person looks at, and what no longer holds with a window there.
     async fn withdraw_seen(&mut self) {
-        let (focused, seen) = {
+        let (focused, seen, inbox) = {
             let page = self.app.state::<Page>();
-            (page.is_focused(), page.seen())
+            (page.is_focused(), page.seen(), page.sees_inbox())
         };
         if focused {
             self.withdraw(|open| open.away);
+        }
+        if inbox {
+            self.withdraw(|open| open.asks);
         }
         let Some(seen) = seen else { return };
         match self.app.state::<Host>().engine.session(&seen).await {
@@ -142,7 +148,7 @@ async fn live(app: &AppHandle, service: &NoticeService, note: Note, close: &Canc
         () = close.cancelled() => return shown.close().await,
     };
     if clicked {
-        page::raise(app, note.open);
+        page::raise(app, note.open, note.ask);
         // Not every desktop takes a notification away that was clicked.
         shown.close().await;
     }

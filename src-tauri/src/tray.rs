@@ -1,17 +1,22 @@
-//! The tray: what lives on when the window is closed, in a line, with Open, Stop everything and Quit.
+//! The tray: what lives on when the window is closed, in a line, who needs the person, and Open, Stop everything and Quit.
 
-use coppice_host::board::Counts;
+use coppice_engine::id::{AskId, SessionId};
+use coppice_host::board::{Board, Counts, asker};
 use coppice_host::host::Host;
+use coppice_host::{notify, text};
 use std::panic::AssertUnwindSafe;
+use std::sync::{Mutex, PoisonError};
 use tauri::menu::{Menu, MenuItem, PredefinedMenuItem};
 use tauri::tray::TrayIconBuilder;
 use tauri::{AppHandle, Manager, Wry};
 
 /// What is chosen in the tray's menu.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deed {
     /// Bring the window to the front.
     Open,
+    /// Bring the window to the front, at this ask.
+    Ask(AskId),
     /// Stop everything and stay.
     Stop,
     /// Quit, after asking.
@@ -23,9 +28,29 @@ pub type Does = fn(&AppHandle, Deed);
 
 /// The icon, and the line that says what runs.
 pub struct Tray {
+    menu: Menu<Wry>,
     line: MenuItem<Wry>,
     stop: MenuItem<Wry>,
+    /// The lines of the asks, below the first.
+    asks: Mutex<Vec<MenuItem<Wry>>>,
 }
+
+/// An ask as the menu names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskLine {
+    /// The ask.
+    pub ask: AskId,
+    /// The session that asks.
+    pub session: SessionId,
+    text: String,
+}
+
+/// How many asks are named; the others are counted.
+const NAMED: usize = 5;
+/// The longest line of the menu, in characters.
+const LINE: usize = 60;
+/// What the ids of their lines begin with.
+const ASK: &str = "ask:";
 
 impl Tray {
     /// Puts the icon into the tray. On the main thread.
@@ -45,8 +70,11 @@ impl Tray {
         }
     }
 
-    /// Brings the line up to date.
-    pub fn show(&self, counts: Option<Counts>) {
+    /// Brings the lines up to date.
+    pub fn show(&self, counts: Option<Counts>, asks: &[AskLine]) {
+        if let Err(error) = self.name(asks) {
+            tracing::debug!(%error, "the tray could not name who asks");
+        }
         for done in
             [self.line.set_text(line(counts)), self.stop.set_enabled(counts.is_none_or(|counts| counts.run > 0))]
         {
@@ -55,6 +83,40 @@ impl Tray {
             }
         }
     }
+}
+
+impl Tray {
+    fn name(&self, asks: &[AskLine]) -> tauri::Result<()> {
+        let mut named = self.asks.lock().unwrap_or_else(PoisonError::into_inner);
+        for before in named.drain(..) {
+            self.menu.remove(&before)?;
+        }
+        let app = self.menu.app_handle();
+        let item = |id: String, text: &str| MenuItem::with_id(app, id, text, true, None::<&str>);
+        let mut lines: Vec<MenuItem<Wry>> = Vec::new();
+        for ask in asks.iter().take(NAMED) {
+            lines.push(item(format!("{ASK}{}", ask.ask), &ask.text)?);
+        }
+        if asks.len() > NAMED {
+            lines.push(item("open".to_owned(), &format!("{} more", asks.len() - NAMED))?);
+        }
+        for (at, line) in lines.into_iter().enumerate() {
+            self.menu.insert(&line, at + 1)?;
+            named.push(line);
+        }
+        Ok(())
+    }
+}
+
+/// The asks that wait, oldest first, as the menu names them: "north: Run make install".
+pub fn ask_lines(board: &Board) -> Vec<AskLine> {
+    let line = |ask: &coppice_engine::view::AskView| {
+        let words = format!("{}: {}", text::line(asker(ask), LINE / 2), notify::what(&ask.action));
+        // What a menu would take for the mark of a key.
+        let text = text::line(&words, LINE).replace('&', "&&");
+        AskLine { ask: ask.id.clone(), session: ask.session.clone(), text }
+    };
+    board.waiting().into_iter().map(line).collect()
 }
 
 fn make(app: &AppHandle, does: Does) -> tauri::Result<Tray> {
@@ -84,10 +146,14 @@ fn make(app: &AppHandle, does: Does) -> tauri::Result<Tray> {
             "open" => does(app, Deed::Open),
             "stop" => does(app, Deed::Stop),
             "quit" => does(app, Deed::Quit),
-            _ => {}
+            other => {
+                if let Some(ask) = other.strip_prefix(ASK) {
+                    does(app, Deed::Ask(AskId(ask.to_owned())));
+                }
+            }
         })
         .build(app)?;
-    Ok(Tray { line: first, stop })
+    Ok(Tray { menu, line: first, stop, asks: Mutex::default() })
 }
 
 /// "5 run, 1 needs you".

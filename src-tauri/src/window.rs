@@ -75,7 +75,7 @@ fn mend(window: &WebviewWindow) -> tauri::Result<()> {
                 .buttons(MessageDialogButtons::OkCancelCustom("Load it again".to_owned(), "Not now".to_owned()))
                 .show(move |load| {
                     if load {
-                        page::raise(&reloading, None);
+                        page::raise(&reloading, None, None);
                     }
                 });
         });
@@ -95,7 +95,8 @@ pub async fn call(host: State<'_, Host>, cmd: String, args: Value) -> Result<Val
     commands::dispatch(&host, &cmd, args).await
 }
 
-/// Subscribes the page, in place of its subscription before. Answers the position it starts from.
+/// Subscribes the page, in place of its subscription before, and notes what the page shows: this session, or the asks of
+/// all trees. Answers the position it starts from.
 #[tauri::command]
 pub async fn watch(
     window: WebviewWindow,
@@ -103,13 +104,14 @@ pub async fn watch(
     page: State<'_, Page>,
     session: Option<SessionId>,
     after: Option<i64>,
+    inbox: Option<bool>,
     channel: Channel<Push>,
 ) -> Result<i64, Failed> {
     let number = page.number();
     let stream = Arc::new(Stream::new(ToPage(channel, window)));
     let seq = stream.follow((&host.engine, &host.scope, &host.status), session.clone(), after).await?;
     let shown = session.clone();
-    let Some(waiting) = page.take(number, stream.clone(), session) else { return Ok(seq) };
+    let Some(waiting) = page.take(number, stream.clone(), session, inbox.unwrap_or(false)) else { return Ok(seq) };
     stream.begin();
     tracing::info!(session = shown.as_ref().map(SessionId::as_str), "the page follows");
     for push in waiting {

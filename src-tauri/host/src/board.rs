@@ -1,17 +1,19 @@
 //! The shell's own picture of what lives, kept up by frames: what the tray counts and notifications compare with.
 
 use coppice_engine::event::TaskStatus;
-use coppice_engine::id::{SessionId, TaskId};
-use coppice_engine::view::{Frame, SessionState, SessionView, TaskView};
+use coppice_engine::id::{AskId, SessionId, TaskId};
+use coppice_engine::view::{AskState, AskView, Frame, SessionState, SessionView, TaskView};
 use std::collections::HashMap;
 
-/// All sessions and tasks as they stand.
+/// All sessions and tasks as they stand, and the asks that wait.
 #[derive(Clone, Debug, Default)]
 pub struct Board {
     /// By id.
     pub sessions: HashMap<SessionId, SessionView>,
     /// By id.
     pub tasks: HashMap<TaskId, TaskView>,
+    /// Those that wait for the person, put off or not, by id.
+    pub asks: HashMap<AskId, AskView>,
 }
 
 /// What a tray or a quit says in a few words.
@@ -38,6 +40,7 @@ impl Board {
         for id in &frame.removed {
             self.sessions.remove(id);
             self.tasks.retain(|_, task| task.owner != *id);
+            self.asks.retain(|_, ask| ask.session != *id);
         }
         for session in &frame.sessions {
             self.sessions.insert(session.id.clone(), session.clone());
@@ -45,6 +48,20 @@ impl Board {
         for task in &frame.tasks {
             self.tasks.insert(task.id.clone(), task.clone());
         }
+        for ask in &frame.asks {
+            if is_open(ask) {
+                self.asks.insert(ask.id.clone(), ask.clone());
+            } else {
+                self.asks.remove(&ask.id);
+            }
+        }
+    }
+
+    /// The asks that wait, oldest first.
+    pub fn waiting(&self) -> Vec<&AskView> {
+        let mut waiting: Vec<&AskView> = self.asks.values().collect();
+        waiting.sort_by_key(|ask| (ask.asked_at, &ask.id));
+        waiting
     }
 
     /// The root of the tree that a session is in.
@@ -69,6 +86,16 @@ impl Board {
             needs_you: self.sessions.values().filter(|session| session.depth == 0).map(|root| root.needs_you).sum(),
         }
     }
+}
+
+/// Whether an ask waits for the person.
+pub fn is_open(ask: &AskView) -> bool {
+    matches!(ask.state, AskState::Open | AskState::Later)
+}
+
+/// Who asks, in a line: the session's own title.
+pub fn asker(ask: &AskView) -> &str {
+    ask.lineage.last().map_or(ask.session.as_str(), |asker| asker.title.as_str())
 }
 
 fn count<T>(items: impl IntoIterator<Item = T>) -> u32 {
@@ -102,8 +129,9 @@ pub fn task_word(status: TaskStatus) -> &'static str {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use coppice_engine::action::{Action, Allowed, Reason, Rule};
     use coppice_engine::event::Mode;
-    use coppice_engine::view::Tokens;
+    use coppice_engine::view::{Lineage, Tokens};
 
     /// An idle root of this name.
     pub(crate) fn session(id: &str) -> SessionView {
@@ -159,6 +187,47 @@ pub(crate) mod tests {
             started_at: 0,
             settled_at: status.is_terminal().then_some(1),
         }
+    }
+
+    /// An open ask of a session, for leave to run a command of its own name.
+    pub(crate) fn ask(id: &str, lineage: &[&str]) -> AskView {
+        let text = format!("make {id}");
+        let lineage: Vec<Lineage> =
+            lineage.iter().map(|title| Lineage { id: (*title).into(), title: (*title).to_owned() }).collect();
+        AskView {
+            id: AskId(id.to_owned()),
+            session: lineage.last().unwrap().id.clone(),
+            lineage,
+            cwd: "/work".to_owned(),
+            call: coppice_engine::id::CallId("c1".to_owned()),
+            tool: "bash".to_owned(),
+            action: Action::Command { text: text.clone(), background: false },
+            allows: Some(Allowed::Command { text }),
+            reason: Reason { rule: Rule::Unknown, text: "make is not known to only read.".to_owned() },
+            said: None,
+            n: 1,
+            asked_at: 0,
+            state: AskState::Open,
+            note: None,
+            decided_at: None,
+            waits: true,
+            owed: false,
+            used: 0,
+        }
+    }
+
+    #[test]
+    fn an_ask_waits_until_it_is_answered_or_its_session_is_deleted() {
+        let mut board = Board::default();
+        let (one, two) = (ask("one", &["r"]), AskView { asked_at: -1, ..ask("two", &["r", "c"]) });
+        board.apply(&Frame { asks: vec![one.clone(), two.clone()], ..Frame::default() });
+        let waiting = |board: &Board| board.waiting().iter().map(|ask| ask.id.to_string()).collect::<Vec<_>>();
+        assert_eq!(waiting(&board), ["two", "one"], "the oldest first");
+        let later = AskView { state: AskState::Later, ..two };
+        board.apply(&Frame { asks: vec![later, AskView { state: AskState::Once, ..one }], ..Frame::default() });
+        assert_eq!(waiting(&board), ["two"]);
+        board.apply(&Frame { removed: vec!["c".into()], ..Frame::default() });
+        assert_eq!(waiting(&board), [""; 0]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What the programs understand, and how they end: `coppice` in the terminal, and the one that opens the window.
 
+mod asking;
+mod asks;
 mod doctor;
 mod keep;
 mod limits;
@@ -17,7 +19,7 @@ use crate::text;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use coppice_engine::env::{self, Env};
 use coppice_engine::error::Code;
-use coppice_engine::event::Mode;
+use coppice_engine::event::{Decision, Mode};
 use directories::ProjectDirs;
 use std::io;
 use std::path::PathBuf;
@@ -221,6 +223,41 @@ enum What {
         #[arg(long)]
         json: bool,
     },
+    /// What waits for your leave
+    Asks {
+        /// What was decided lately too
+        #[arg(long)]
+        all: bool,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Answers an ask
+    Answer {
+        /// The ask
+        ask: String,
+        /// What you decide
+        decision: DecisionArg,
+        /// A word to the agent
+        #[arg(long, value_name = "TEXT")]
+        note: Option<String>,
+    },
+    /// Tells what a session may do without asking, or sets it
+    Mode {
+        /// The session
+        session: String,
+        /// What it may do from its next call on; a child never more than its parent
+        mode: Option<ModeArg>,
+    },
+    /// What you have allowed for more than one call
+    Allowed {
+        /// Takes back what the answer to this ask allowed
+        #[arg(long, value_name = "ASK", conflicts_with = "json")]
+        remove: Option<String>,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// The log of a session, one event a line
     Export {
         /// The session
@@ -240,7 +277,7 @@ struct RunArgs {
     /// A model of the configuration
     #[arg(long, value_name = "NAME", conflicts_with = "session")]
     model: Option<String>,
-    /// What it may do without asking
+    /// What it may do without asking; `ask` when it is not said
     #[arg(long, value_name = "MODE", conflicts_with = "session")]
     mode: Option<ModeArg>,
     /// Go on with this session
@@ -256,13 +293,13 @@ struct RunArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ModeArg {
-    /// It looks: it writes nothing and runs no commands
+    /// It only looks: at files in its folder, with commands that only read. All else is refused
     ReadOnly,
-    /// It writes and runs commands; nothing is asked yet in this version
+    /// It asks before it writes, before a command that may do more than read, and before it looks elsewhere
     Ask,
-    /// The same as `ask` in this version
+    /// As `ask`, but it writes files in its folder without asking
     AcceptEdits,
-    /// The same as `ask` in this version
+    /// It asks nothing. Only Coppice's own data and keys stay out of its reach
     Full,
 }
 
@@ -273,6 +310,32 @@ impl From<ModeArg> for Mode {
             ModeArg::Ask => Self::Ask,
             ModeArg::AcceptEdits => Self::AcceptEdits,
             ModeArg::Full => Self::Full,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum DecisionArg {
+    /// This call may
+    Once,
+    /// Exactly this, in this folder, by the session that asked and all below it
+    Branch,
+    /// Exactly this, in this folder, by every session
+    Always,
+    /// It may not
+    Deny,
+    /// Not now: it goes on waiting
+    Later,
+}
+
+impl From<DecisionArg> for Decision {
+    fn from(decision: DecisionArg) -> Self {
+        match decision {
+            DecisionArg::Once => Self::Once,
+            DecisionArg::Branch => Self::Branch,
+            DecisionArg::Always => Self::Always,
+            DecisionArg::Deny => Self::Deny,
+            DecisionArg::Later => Self::Later,
         }
     }
 }
@@ -497,6 +560,12 @@ impl Terminal {
                 });
                 undo::undo(&client, args, preview, json, &mut out).await
             }
+            What::Asks { all, json } => asks::asks(&client, all, json, &mut out).await,
+            What::Answer { ask, decision, note } => {
+                asks::answer(&client, ours.as_ref(), (ask, decision.into(), note), &mut out).await
+            }
+            What::Mode { session, mode } => asks::mode(&client, &session, mode.map(Mode::from), &mut out).await,
+            What::Allowed { remove, json } => asks::allowed(&client, remove, json, &mut out).await,
             What::Export { session } => show::export(&client, &session, &mut out).await,
             What::Rpc | What::Doctor => Ok(0),
         };

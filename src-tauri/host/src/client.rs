@@ -97,13 +97,18 @@ impl Client {
     /// The same, with the answer as a type.
     pub async fn ask<T: DeserializeOwned>(&self, cmd: &str, args: Value) -> Result<T, Failed> {
         let answer = self.call(cmd, args).await?;
+        self.fit(cmd, answer)
+    }
+
+    /// An answer to `cmd` as a type.
+    pub fn fit<T: DeserializeOwned>(&self, cmd: &str, answer: Value) -> Result<T, Failed> {
         serde_json::from_value(answer).map_err(|error| Failed {
             code: Code::Internal,
             message: format!("The answer to `{cmd}` does not fit: {error}. Do both processes have the same version?"),
         })
     }
 
-    /// What changed since the last time, sessions and tasks only; none when the connection has ended. For one caller
+    /// What changed since the last time, sessions, tasks and asks only; none when the connection has ended. For one caller
     /// at a time.
     pub async fn frame(&self) -> Option<Frame> {
         loop {
@@ -133,6 +138,7 @@ impl Pending {
                 pending.removed.extend(frame.removed);
                 replace(&mut pending.sessions, frame.sessions, |session| session.id.clone());
                 replace(&mut pending.tasks, frame.tasks, |task| task.id.clone());
+                replace(&mut pending.asks, frame.asks, |ask| ask.id.clone());
             }
         }
         drop(pending);

@@ -5,7 +5,7 @@ use crate::stream::Stream;
 use coppice_engine::Engine;
 use coppice_engine::error::{Code, Result};
 use coppice_engine::event::Receipt;
-use coppice_engine::id::SessionId;
+use coppice_engine::id::{AskId, SessionId};
 use coppice_engine::scope::Scope;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -54,8 +54,8 @@ pub enum Opening {
 
 /// A window that can be brought to the front.
 pub trait Window: Send + Sync {
-    /// Shows it, at this session if one is named.
-    fn raise(&self, session: Option<SessionId>);
+    /// Shows it, at this session and this ask of it if they are named.
+    fn raise(&self, session: Option<SessionId>, ask: Option<AskId>);
 }
 
 impl Host {

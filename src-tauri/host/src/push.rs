@@ -1,6 +1,6 @@
 //! What passes between the shell and the page beside the commands.
 
-use coppice_engine::id::SessionId;
+use coppice_engine::id::{AskId, SessionId};
 use coppice_engine::view::Frame;
 use serde::{Deserialize, Serialize};
 use ts_rs::TS;
@@ -25,8 +25,13 @@ pub enum Quit {
 pub enum Push {
     /// What changed.
     Frame(Box<Frame>),
-    /// Show this session: a notification was clicked, or a second start asked for it.
-    Show(SessionId),
+    /// Show this: a notification or a line of the tray was clicked, or a second start asked for it.
+    Show {
+        /// The session.
+        session: SessionId,
+        /// Its ask that the person is to see; none for the session as such.
+        ask: Option<AskId>,
+    },
     /// The person asked to quit while this many sessions and commands run: ask what is to become of them.
     Quitting(u32),
 }

@@ -27,6 +27,39 @@ pub fn line(text: &str, max: usize) -> String {
     cut(&words.join(" "), max)
 }
 
+/// The text as a person must see it before they allow it: what [`plain`] would leave out, and what cannot be seen, is
+/// spelled (`\u{1b}`), so that nothing is hidden. Line breaks and tabs stay.
+pub fn exact(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '\n' | '\t' => out.push(char),
+            _ if is_obeyed(char) || is_unseen(char) => out.extend(char.escape_unicode()),
+            _ => out.push(char),
+        }
+    }
+    out
+}
+
+/// Lines of at most `width` columns that hold all of the text. What is not ASCII may be two columns wide.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for whole in text.split('\n') {
+        let (mut line, mut used) = (String::new(), 0);
+        for char in whole.chars().flat_map(|char| if char == '\t' { vec![' '; 4] } else { vec![char] }) {
+            let cells = if char.is_ascii() { 1 } else { 2 };
+            if used > 0 && used + cells > width {
+                lines.push(std::mem::take(&mut line));
+                used = 0;
+            }
+            line.push(char);
+            used += cells;
+        }
+        lines.push(line);
+    }
+    lines
+}
+
 /// JSON that no terminal obeys: what [`plain`] would leave out is escaped instead, so that nothing is lost.
 pub fn plain_json(json: &str) -> String {
     if !json.contains(is_obeyed) {
@@ -58,6 +91,12 @@ pub fn cut(text: &str, max: usize) -> String {
 
 fn is_obeyed(char: char) -> bool {
     char.is_control() || matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Whether nothing is seen of it, or of what stands beside it.
+fn is_unseen(char: char) -> bool {
+    matches!(char, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202f}' | '\u{2060}'..='\u{206f}')
+        || matches!(char, '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
@@ -174,6 +213,13 @@ mod tests {
         check("\x1b(0x\x1b", "x");
         check("\x1b[31", "");
         check("\x1b[é", "é");
+    }
+
+    #[test]
+    fn what_is_to_be_allowed_hides_nothing() {
+        assert_eq!(exact("a\x1b[2J\r\u{202e}b\u{200b}c\n\td"), "a\\u{1b}[2J\\u{d}\\u{202e}b\\u{200b}c\n\td");
+        assert_eq!(wrap("abcdef\n\n\txy", 5), ["abcde", "f", "", "    x", "y"]);
+        assert_eq!(wrap("木木木", 5), ["木木", "木"], "wide characters take two columns");
     }
 
     #[test]

@@ -124,28 +124,50 @@ fn join(mark: &str, name: &str, state: &str, detail: &str) -> String {
 /// What stands on the terminal.
 #[derive(Default)]
 pub struct Live {
-    drawn: usize,
+    /// How many lines stand above the one that the cursor is on.
+    up: usize,
     told: HashMap<String, String>,
 }
 
 impl Live {
-    /// Brings the terminal up to date.
-    pub fn show(&mut self, board: &Board, root: &SessionId, out: &mut Out) -> io::Result<()> {
+    /// Brings the terminal up to date. `below` stands under a tree that is drawn; the cursor stays at its end.
+    pub fn show(&mut self, board: &Board, root: &SessionId, below: &[String], out: &mut Out) -> io::Result<()> {
         let lines = lines(board, root);
         match out.size() {
-            Some((columns, rows)) => self.draw(&lines, columns, rows, out),
+            Some((columns, rows)) => self.draw(&lines, below, (columns, rows), out),
             None => self.tell(&lines, out),
         }
     }
 
-    fn draw(&mut self, lines: &[Line], columns: usize, rows: usize, out: &mut Out) -> io::Result<()> {
-        let room = rows.saturating_sub(2).max(1);
-        let mut text = String::new();
-        if self.drawn > 0 {
-            text.push_str(&format!("\x1b[{}A", self.drawn));
+    /// Says something for good, above what is drawn.
+    pub fn above(&mut self, lines: &[String], out: &mut Out) -> io::Result<()> {
+        let mut text = self.erased();
+        for line in lines {
+            text.push_str(line);
+            text.push('\n');
         }
+        out.raw(&text)
+    }
+
+    /// What takes away all that is drawn.
+    fn erased(&mut self) -> String {
+        match std::mem::take(&mut self.up) {
+            0 => "\r\x1b[J".to_owned(),
+            up => format!("\x1b[{up}A\r\x1b[J"),
+        }
+    }
+
+    fn draw(
+        &mut self,
+        lines: &[Line],
+        below: &[String],
+        (columns, rows): (usize, usize),
+        out: &mut Out,
+    ) -> io::Result<()> {
+        let room = rows.saturating_sub(2 + below.len()).max(1);
+        let mut text = self.erased();
         // Lines must not wrap, else the next drawing would start too low.
-        text.push_str("\r\x1b[J\x1b[?7l");
+        text.push_str("\x1b[?7l");
         let shown = if lines.len() > room { room - 1 } else { lines.len() };
         for line in &lines[..shown] {
             let indented = format!("{}{}", "  ".repeat(line.depth), line.text);
@@ -155,8 +177,9 @@ impl Live {
         if shown < lines.len() {
             text.push_str(&format!("… {} more\n", lines.len() - shown));
         }
+        text.push_str(&below.join("\n"));
         text.push_str("\x1b[?7h");
-        self.drawn = shown + usize::from(shown < lines.len());
+        self.up = shown + usize::from(shown < lines.len()) + below.len().saturating_sub(1);
         out.raw(&text)
     }
 

@@ -1,9 +1,10 @@
 //! `coppice run` and `coppice send`: a prompt to the end of its turn and of everything it started.
 
+use super::asking::{Answers, Change, Dialogue, Heard, NOBODY};
 use super::limits::{self, given};
 use super::live::Live;
-use super::{Out, RunArgs, STOPPED, Trouble, current, fresh_key, unknown};
-use crate::board::Board;
+use super::{Out, RunArgs, STOPPED, Trouble, asks, current, fresh_key, unknown};
+use crate::board::{Board, is_open};
 use crate::client::Client;
 use crate::commands::Failed;
 use crate::host::{Host, asked_to_end};
@@ -12,19 +13,26 @@ use coppice_engine::config::bounds::MAX_MESSAGE;
 use coppice_engine::config::{Protocol, REHEARSAL};
 use coppice_engine::control::too_large;
 use coppice_engine::error::Code;
-use coppice_engine::event::{Mode, Receipt, Route};
-use coppice_engine::id::SessionId;
-use coppice_engine::view::Sent;
-use coppice_engine::view::{Frame, SessionView, TaskView};
+use coppice_engine::event::{Decision, Mode, Receipt, Route};
+use coppice_engine::id::{AskId, SessionId};
+use coppice_engine::view::{AskView, Frame, Sent, SessionView, TaskView};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
+use std::io;
 use std::time::Duration;
 
 /// How many events are asked for at once.
 const EVENTS: usize = 500;
 /// How long one wait lasts before it is asked again.
 const WAIT_MS: u64 = 600_000;
+/// The columns of questions on a terminal that is not drawn on.
+const COLUMNS: usize = 80;
+/// How many lines of a drawn terminal are kept for the keys that answer, and for the tree.
+const KEYS: usize = 6;
+const TREE: usize = 4;
+/// How what nobody could be asked about is allowed.
+const HOW: &str = "Run it with --mode full or accept-edits, in a terminal, or answer in the window.";
 /// How long a stopped branch may take to come to rest.
 const REST: Duration = Duration::from_secs(15);
 
@@ -32,6 +40,26 @@ const REST: Duration = Duration::from_secs(15);
 struct Forest {
     sessions: Vec<SessionView>,
     tasks: Vec<TaskView>,
+}
+
+#[derive(Deserialize)]
+struct Waiting {
+    asks: Vec<AskView>,
+}
+
+/// What makes a session work.
+pub enum Act {
+    /// It is told something.
+    Say(String),
+    /// An ask of it is answered.
+    Answer {
+        /// The ask.
+        ask: AskId,
+        /// The answer.
+        decision: Decision,
+        /// A word to the agent.
+        note: Option<String>,
+    },
 }
 
 /// Runs a prompt in a new session, or in one that is there. `ours` is the host when this process holds the data folder.
@@ -50,7 +78,8 @@ pub async fn run(client: &Client, ours: Option<&Host>, args: RunArgs, out: &mut 
     if !args.json {
         tell_rehearsal(client, ours, &target, out).await?;
     }
-    follow(client, target, args.session.is_some(), args.prompt, args.json, out).await
+    let answers = Answers::find(ours);
+    follow(client, answers, target, args.session.is_some(), Act::Say(args.prompt), args.json, out).await
 }
 
 /// Sends to a session that is there. Where another process holds the data folder, that one goes on with it; else this
@@ -60,9 +89,10 @@ pub async fn send(client: &Client, ours: Option<&Host>, id: &str, words: String,
     let target = find(client, id).await?;
     if ours.is_some() {
         tell_rehearsal(client, ours, &target, out).await?;
-        return follow(client, target, true, words, false, out).await;
+        return follow(client, Answers::find(ours), target, true, Act::Say(words), false, out).await;
     }
-    out.line(say(client, &target, words).await?)?;
+    let said = act(client, Some(&target), Act::Say(words)).await?;
+    out.line(&said)?;
     Ok(0)
 }
 
@@ -122,7 +152,8 @@ async fn open(client: &Client, args: &RunArgs) -> Result<SessionView, Failed> {
     find(client, opened["session"].as_str().unwrap_or_default()).await
 }
 
-async fn find(client: &Client, id: &str) -> Result<SessionView, Failed> {
+/// The session of this id.
+pub async fn find(client: &Client, id: &str) -> Result<SessionView, Failed> {
     let forest: Forest = client.ask("tree", json!({})).await?;
     forest.sessions.into_iter().find(|session| session.id.as_str() == id).ok_or_else(|| unknown(id))
 }
@@ -140,12 +171,22 @@ async fn say(client: &Client, target: &SessionView, words: String) -> Result<&'s
     })
 }
 
-/// Says it and follows what comes of it. What a continued session said before is not told again.
-async fn follow(
+/// Makes a session work, and answers what can be said of it at once.
+pub async fn act(client: &Client, target: Option<&SessionView>, act: Act) -> Result<String, Trouble> {
+    match (act, target) {
+        (Act::Say(words), Some(target)) => Ok(say(client, target, words).await?.to_owned()),
+        (Act::Say(_), None) => Err(Failed::bad_request("There is no session to say it to. Nothing was sent.").into()),
+        (Act::Answer { ask, decision, note }, _) => asks::decide(client, &ask, decision, note).await,
+    }
+}
+
+/// Makes a session work and follows what comes of it. What a continued session said before is not told again.
+pub async fn follow(
     client: &Client,
+    answers: Answers,
     target: SessionView,
     continued: bool,
-    words: String,
+    deed: Act,
     json: bool,
     out: &mut Out,
 ) -> Result<u8, Trouble> {
@@ -158,12 +199,22 @@ async fn follow(
         live: Live::default(),
         told: HashMap::new(),
         json,
+        answers,
+        dialogue: Dialogue::default(),
+        waits: false,
     };
     if continued {
         watch.told = watch.board.sessions.values().map(|session| (session.id.clone(), session.last_n)).collect();
     }
-    let before = watch.told.get(&target.id).copied().unwrap_or(0);
-    say(client, &target, words).await?;
+    let earlier = watch.told.clone();
+    let before = earlier.get(&target.id).copied().unwrap_or(0);
+    let woken = matches!(deed, Act::Answer { .. });
+    let said = act(client, Some(&target), deed).await?;
+    if woken {
+        watch.say(&[said], out)?;
+    }
+    let Waiting { asks } = client.ask("asks", json!({})).await?;
+    watch.hear(Frame { asks, ..Frame::default() }, out).await?;
     let signal = asked_to_end();
     tokio::pin!(signal);
     let stopped = loop {
@@ -176,6 +227,7 @@ async fn follow(
                     Some(frame) => watch.hear(frame, out).await?,
                     None => break Some(rest.await?),
                 },
+                heard = watch.dialogue.heard() => watch.typed(heard, out).await?,
                 () = &mut signal => break None,
             }
         };
@@ -185,6 +237,7 @@ async fn follow(
             None => break true,
         }
     };
+    watch.dialogue = Dialogue::default();
     if stopped {
         let args =
             json!({ "what": "branch", "id": target.root, "reason": "stopped from the terminal", "key": fresh_key() });
@@ -198,7 +251,10 @@ async fn follow(
         return Ok(STOPPED);
     }
     watch.finish(out).await?;
-    end(client, &target.id, before, json, out).await
+    if answers == Answers::Nobody {
+        tell_refused(client, &watch, &earlier).await?;
+    }
+    end(client, &target.id, before, (json, woken), out).await
 }
 
 /// Waits for the session and everything below it; false when the time of one wait was over first.
@@ -216,17 +272,118 @@ struct Watch<'a> {
     /// Up to where each session's events were printed.
     told: HashMap<SessionId, i64>,
     json: bool,
+    answers: Answers,
+    dialogue: Dialogue,
+    /// It was said that an answer is waited for elsewhere.
+    waits: bool,
 }
 
 impl Watch<'_> {
     async fn hear(&mut self, frame: Frame, out: &mut Out) -> Result<(), Trouble> {
         self.board.apply(&frame);
+        match self.answers {
+            Answers::Here => {
+                let change = self.dialogue.hear(frame.asks);
+                self.turn(change, out)?;
+            }
+            Answers::Elsewhere if !self.waits && frame.asks.iter().any(|ask| self.is_ours(ask)) => {
+                self.waits = true;
+                self.tell_elsewhere(out).await?;
+            }
+            Answers::Elsewhere | Answers::Nobody => {}
+        }
+        self.show(out).await
+    }
+
+    fn is_ours(&self, ask: &AskView) -> bool {
+        is_open(ask) && ask.waits && ask.lineage.first().is_some_and(|root| root.id == self.root)
+    }
+
+    async fn tell_elsewhere(&mut self, out: &mut Out) -> Result<(), Trouble> {
+        let about = self.client.call("about", json!({})).await?;
+        let line = format!(
+            "◆ It waits for your answer in process {}, which holds the data folder. `coppice asks` shows it, `coppice answer` \
+             answers it too.",
+            about["pid"]
+        );
+        Ok(self.say(&[line], out)?)
+    }
+
+    /// Whether questions stand under the tree, drawn in place.
+    fn drawn(&self, out: &Out) -> Option<(usize, usize)> {
+        out.size().filter(|_| !self.json)
+    }
+
+    /// Says something for good, beside the tree.
+    fn say(&mut self, lines: &[String], out: &mut Out) -> io::Result<()> {
+        if self.drawn(out).is_some() {
+            return self.live.above(lines, out);
+        }
+        lines.iter().try_for_each(|line| Out::stderr().line(line))
+    }
+
+    /// Shows what became of the questions. One that does not fit under the tree is told in full above it.
+    fn turn(&mut self, change: Change, out: &mut Out) -> io::Result<()> {
+        self.dialogue.listen(self.drawn(out).is_some());
+        self.say_all(change.said, out)?;
+        if !change.turned {
+            return Ok(());
+        }
+        match self.drawn(out) {
+            Some((columns, rows)) => {
+                let block = self.dialogue.block(columns);
+                if !fits_below(&block, rows) {
+                    self.live.above(&block, out)?;
+                }
+                Ok(())
+            }
+            None => {
+                let mut lines = self.dialogue.block(COLUMNS);
+                lines.extend(self.dialogue.prompt(COLUMNS));
+                Out::stderr().raw(&lines.join("\n"))
+            }
+        }
+    }
+
+    fn say_all(&mut self, said: Vec<String>, out: &mut Out) -> io::Result<()> {
+        if said.is_empty() { Ok(()) } else { self.say(&said, out) }
+    }
+
+    /// What stands under the tree.
+    fn below(&self, out: &Out) -> Vec<String> {
+        let Some((columns, rows)) = self.drawn(out) else { return Vec::new() };
+        let mut lines = self.dialogue.block(columns);
+        if !fits_below(&lines, rows) {
+            lines.truncate(1);
+            lines.push("  It is long: all of it stands above.".to_owned());
+        }
+        lines.extend(self.dialogue.prompt(columns));
+        lines
+    }
+
+    async fn typed(&mut self, heard: Heard, out: &mut Out) -> Result<(), Trouble> {
+        match heard {
+            Heard::Keys => {}
+            Heard::Line(line) => {
+                let change = self.dialogue.answer(self.client, &line, fresh_key()).await?;
+                let again = !change.turned && self.drawn(out).is_none();
+                self.turn(change, out)?;
+                if again && self.dialogue.question().is_some() {
+                    Out::stderr().raw(&self.dialogue.prompt(COLUMNS).join("\n"))?;
+                }
+            }
+            Heard::End => {
+                let line = "Nothing more can be typed here. `coppice answer` answers what waits.".to_owned();
+                self.say(&[line], out)?;
+            }
+        }
         self.show(out).await
     }
 
     async fn show(&mut self, out: &mut Out) -> Result<(), Trouble> {
         if !self.json {
-            return Ok(self.live.show(&self.board, &self.root, out)?);
+            let below = self.below(out);
+            return Ok(self.live.show(&self.board, &self.root, &below, out)?);
         }
         let mut grown: Vec<(SessionId, i64)> = self
             .board
@@ -252,8 +409,51 @@ impl Watch<'_> {
     }
 }
 
-/// Prints the answer and tells how the last turn ended.
-async fn end(client: &Client, session: &SessionId, before: i64, json: bool, out: &mut Out) -> Result<u8, Trouble> {
+/// Whether a question fits under a tree of which something is seen.
+fn fits_below(block: &[String], rows: usize) -> bool {
+    block.len() + KEYS + TREE <= rows
+}
+
+/// Tells what was refused because nobody could be asked.
+async fn tell_refused(client: &Client, watch: &Watch<'_>, before: &HashMap<SessionId, i64>) -> Result<(), Trouble> {
+    let (mut refused, mut first) = (0, None);
+    for session in watch.board.sessions.values().filter(|session| session.root == watch.root) {
+        let mut after = before.get(&session.id).copied().unwrap_or(0);
+        loop {
+            let args = json!({ "session": session.id, "after": after, "limit": EVENTS });
+            let page = client.call("events", args).await?;
+            let events = page["events"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let Some(last) = events.last().and_then(|event| event["n"].as_i64()) else { break };
+            after = last;
+            let results = events.iter().filter(|event| event["kind"] == "tool_finished");
+            for why in results.filter_map(|event| refusal(&event["body"])) {
+                refused += 1;
+                first.get_or_insert(why);
+            }
+        }
+    }
+    if let Some(why) = first {
+        let calls = text::count(refused, "call was", "calls were");
+        let line = format!("{calls} refused, because nobody could be asked: {why} {HOW}");
+        Out::stderr().line(&text::line(&line, 600))?;
+    }
+    Ok(())
+}
+
+/// Why a call was refused, when it was because nobody could be asked.
+fn refusal(body: &Value) -> Option<String> {
+    let why = body["text"].as_str()?.strip_prefix("Not allowed: ")?;
+    Some(why.split_once(NOBODY)?.0.trim().to_owned())
+}
+
+/// Prints the answer and tells how the last turn ended. A session that an answer was to wake need not have had one.
+async fn end(
+    client: &Client,
+    session: &SessionId,
+    before: i64,
+    (json, woken): (bool, bool),
+    out: &mut Out,
+) -> Result<u8, Trouble> {
     let (mut answer, mut ended, mut after) = (None, None, before);
     loop {
         let page = client.call("events", json!({ "session": session, "after": after, "limit": EVENTS })).await?;
@@ -270,6 +470,9 @@ async fn end(client: &Client, session: &SessionId, before: i64, json: bool, out:
     }
     if !json && let Some(answer) = answer {
         out.line(&format!("\n{}", text::plain(answer.trim_end())))?;
+    }
+    if woken && ended.is_none() {
+        return Ok(0);
     }
     let ended = ended.unwrap_or_default();
     let detail = text::line(ended["detail"].as_str().unwrap_or_default(), 400);

@@ -248,7 +248,7 @@ pub async fn rename(host: &Host, args: RenameArgs) -> Answer<Nothing> {
 pub async fn raise(host: &Host, args: RaiseArgs) -> Answer<Nothing> {
     match host.window_within(OPENING).await {
         Some(window) => {
-            window.raise(args.session);
+            window.raise(args.session, args.ask);
             Ok(Nothing {})
         }
         None => Err(Failed {
@@ -274,7 +274,7 @@ mod tests {
     use crate::host::Window;
     use coppice_engine::Engine;
     use coppice_engine::config::Config;
-    use coppice_engine::id::SessionId;
+    use coppice_engine::id::{AskId, SessionId};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -310,7 +310,7 @@ mod tests {
     struct Counting(Arc<AtomicU32>);
 
     impl Window for Counting {
-        fn raise(&self, _: Option<SessionId>) {
+        fn raise(&self, _: Option<SessionId>, _: Option<AskId>) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -320,7 +320,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let engine = Engine::open(dir.path(), Config::default()).await.unwrap();
         let host = Host::new(engine, dir.path().join("config.toml"), dir.path().to_owned());
-        let again = || raise(&host, RaiseArgs { session: None });
+        let again = || raise(&host, RaiseArgs { session: None, ask: None });
         assert_eq!(again().await.err().map(|failed| failed.code), Some(Code::Conflict), "it opens no window");
         host.opens_window();
         let raised = Arc::new(AtomicU32::new(0));

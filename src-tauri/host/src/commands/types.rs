@@ -510,6 +510,9 @@ pub struct RaiseArgs {
     /// The session to show; the one that is open without one.
     #[ts(optional)]
     pub session: Option<SessionId>,
+    /// An ask of that session to show.
+    #[ts(optional)]
+    pub ask: Option<AskId>,
 }
 
 /// No arguments, or nothing to answer.
