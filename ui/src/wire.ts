@@ -1641,7 +1641,11 @@ export type RaiseArgs = {
 /**
  * The session to show; the one that is open without one.
  */
-session?: SessionId, };
+session?: SessionId, 
+/**
+ * An ask of that session to show.
+ */
+ask?: AskId, };
 export type ShutdownArgs = { 
 /**
  * How long it may take.
