@@ -33,6 +33,17 @@ fn fan_out() -> Place {
     } }))
 }
 
+/// Waits for an ask and allows it, from the terminal. Answers its id.
+fn allow(place: &Place) -> String {
+    let ask = until("an ask", || {
+        let asks: Value = serde_json::from_str(&place.run(["asks", "--json"]).out).ok()?;
+        asks["asks"][0]["id"].as_str().map(str::to_owned)
+    });
+    let answered = place.run(["answer", &ask, "once"]);
+    assert_eq!(answered.code, Some(0), "{answered:?}");
+    ask
+}
+
 /// Begins a session from the first screen.
 async fn begin(page: &crate::support::page::Page, words: &str) {
     page.write("The job", words).await;
@@ -96,6 +107,7 @@ fn a_stopped_child_leaves_no_process_behind_and_its_receipt_says_so() {
         begin(&window.page, "Build it").await;
         window.page.row("build").await.click().await.unwrap();
         window.page.shows("build").await;
+        allow(&place);
         until("three sleep", || (sleepers(&mark(21)) == 3).then_some(()));
         window.page.press("Stop turn").await;
         window.page.sees("seen gone").await;
@@ -150,6 +162,36 @@ fn an_end_reaches_the_desktop_and_a_click_opens_the_exact_place() {
         until("it takes the place of the one before", || desk.closed(note.id).then_some(()));
         desk.click(later.id).await;
         window.page.shows("east").await;
+        window.close().await;
+    });
+}
+
+#[test]
+fn an_ask_reaches_the_desktop_and_the_tray_and_is_taken_back_when_it_is_answered() {
+    journey(async {
+        let desk = Desk::with_tray().await;
+        let place = Place::new(json!({ "sessions": {
+            "root": { "steps": [[delegate("build")], [{ "say": "It builds." }], [{ "say": "It is built." }]] },
+            "build": { "steps": [[{ "call": { "tool": "bash", "args": { "command": "echo x > made" } } }], [{ "say": "Built." }]] },
+            "Something else": { "steps": [[{ "say": "Nothing." }]] },
+        } }));
+        let window = desk.open(&place).await;
+        begin(&window.page, "Build it").await;
+        window.page.row("build").await;
+        // What the focused window shows is not told: look at something else.
+        window.page.press("New session").await;
+        let note = until("a notification", || desk.shown().into_iter().find(|note| note.title.contains("needs you")));
+        assert_eq!((note.title.as_str(), note.body.as_str()), ("build needs you", "Run echo x > made. In Build it"));
+        let tray = desk.tray.as_ref().unwrap();
+        let named = || tray.menu().into_iter().any(|(line, _)| line == "build: Run echo x > made");
+        until("the tray names it", || named().then_some(()));
+        tray.press("build: Run echo x > made");
+        window.page.shows("build").await;
+        assert!(!place.work().join("made").exists());
+        allow(&place);
+        until("it is taken back", || desk.closed(note.id).then_some(()));
+        until("the tray names it no more", || (!named()).then_some(()));
+        window.page.sees("Built.").await;
         window.close().await;
     });
 }
