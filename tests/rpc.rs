@@ -155,6 +155,7 @@ fn a_receipt_names_what_its_preview_named_and_the_processes_are_gone() {
     let root = rpc.open(&place);
     rpc.call("prompt", json!({ "session": root, "text": "Go", "key": "p" }));
     until("both sleep", || (sleepers(&mark(1)) == 2).then_some(()));
+    rpc.until("the turn is over", |tree| (tree["sessions"][0]["state"] == "idle").then_some(()));
     let stop = |preview| json!({ "what": "branch", "id": root, "preview": preview, "key": format!("s{preview}") });
     let preview = rpc.call("stop", stop(true));
     assert!(!processes_with(&mark(1)).is_empty(), "a preview ends nothing");

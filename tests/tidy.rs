@@ -67,7 +67,7 @@ const LAYERS: &[&[&str]] = &[
     &["control"],
     &["subagent"],
     &["agent", "live"],
-    &["tool", "llm", "permission", "budget", "turn", "transcript", "prompt"],
+    &["tool", "llm", "permission", "asks", "budget", "turn", "transcript", "prompt"],
     &["task"],
     &["log", "scope", "process", "output", "files", "config"],
     &["view"],

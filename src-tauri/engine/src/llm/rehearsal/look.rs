@@ -31,17 +31,24 @@ const LINES: usize = 6;
 const LINE: usize = 160;
 /// How many of a tool's remarks are repeated.
 const NOTES: usize = 2;
-/// A function for a shell: all files, each ended by NUL. What git ignores is no work of a person, so it is left out,
-/// unless the folder as a whole is ignored.
-const FILES: &str = r#"files() {
-  if git check-ignore -q . 2>/dev/null; [ $? = 1 ]
-  then git ls-files -coz --deduplicate --exclude-standard |
-    while IFS= read -rd '' file; do [[ -f $file && ! -L $file ]] && printf './%s\0' "$file"; done
-  else find . -name .git -prune -o -type f -print0
-  fi
-}"#;
-/// A function for a shell: the first lines, and how many there are in all.
-const FIRST: &str = r#"first() { awk -v n="$1" 'NR <= n; END { if (NR > n) print "(The first " n " of " NR ".)" }'; }"#;
+/// For a shell: all files, each ended by NUL. What git ignores is no work of a person, so it is left out, unless the
+/// folder as a whole is ignored. Like all that is run here it is seen to only read, so that it is not asked about,
+/// for which git's names with a line break in them are left out.
+const FILES: &str = r#"if git check-ignore -q . 2>/dev/null; [ "$?" = 1 ]
+then git ls-files -coz --deduplicate --exclude-standard | tr '\0\n' '\n ' |
+  while read -r; do [[ -f $REPLY && ! -L $REPLY ]] && printf './%s\0' "$REPLY"; done
+else find . -name .git -prune -o -type f -print0
+fi"#;
+
+/// For a shell: the first lines of what a command prints, and how many there are in all.
+fn first(command: &str) -> String {
+    format!(
+        "all=$(\n{command}\n)\n\
+         [ -z \"$all\" ] || printf '%s\\n' \"$all\" | head -n {LINES}\n\
+         count=$(printf '%s\\n' \"$all\" | wc -l)\n\
+         [ \"$count\" -le {LINES} ] || printf '(The first {LINES} of %d.)\\n' \"$count\""
+    )
+}
 
 /// One look at something.
 struct Step {
@@ -235,10 +242,10 @@ fn here(history: &[Done<'_>], toolbox: &Toolbox<'_>) -> Vec<Option<Step>> {
         let documents = titled(toolbox.glob("**/*.md", pause), "Documents", "last, which documents there are.");
         return vec![top, read, documents];
     }
-    let kinds = r#"if (match($0, /.\.[A-Za-z0-9]+$/)) kind = substr($0, RSTART + 1); else kind = "(no suffix)""#;
-    let kinds = toolbox.counted(KINDS, &format!(r#"sub(/.*\//, ""); {kinds}"#), pause);
+    let kinds = r#"[[ $file =~ [^/]\.[A-Za-z0-9]+$ ]] && printf '.%s\n' "${file##*.}" || printf '(no suffix)\n'"#;
+    let kinds = toolbox.counted(KINDS, kinds, pause);
     let kinds = titled(kinds, KINDS, "now how many files of each kind there are.");
-    let folder = r#"if (split($0, part, "/") > 2) kind = part[2] "/"; else kind = "(at the top)""#;
+    let folder = r#"[[ $file == */* ]] && printf '%s/\n' "${file%%/*}" || printf '(at the top)\n'"#;
     let folders = toolbox.counted("Files by folder", folder, pause);
     let folders = titled(folders, "Files by folder", "last, which folders hold most of them.");
     vec![top, read, kinds, folders]
@@ -249,24 +256,29 @@ fn largest(history: &[Done<'_>], toolbox: &Toolbox<'_>) -> Vec<Option<Step>> {
     if !toolbox.has("bash") {
         return vec![titled(toolbox.glob("**/*", pause), EVERYTHING, "I cannot measure files, so I list them.")];
     }
-    let count = r#"xargs -0 -r wc -c | awk '/^ *[0-9]+ \.\// { n++; size += $1 } END { printf "%d %s, %.0f bytes\n", n, n == 1 ? "file" : "files", size }'"#;
-    let count = toolbox.files("How many files, and how large", count, pause);
+    let count = format!(
+        "# How many files, and how large\n\
+         count=$(\n{FILES} | tr -cd '\\0' | wc -c\n)\n\
+         size=$(\n{FILES} | du -lcb --files0-from=- 2>/dev/null | tail -n 1 | cut -f 1\n)\n\
+         [ -n \"$size\" ] || size=$(find . -type f -print0 | xargs -0 -r cat | wc -c)\n\
+         files=files\n\
+         [ \"$count\" -ne 1 ] || files=file\n\
+         printf '%d %s, %d bytes\\n' \"$count\" \"$files\" \"$size\""
+    );
+    let count = toolbox.bash(&count, pause);
     let count = titled(count, IN_ALL, "first I count the files and their bytes, without what git ignores.");
-    let sizes = format!(r"xargs -0 -r wc -c | grep -v '^ *[0-9]* total$' | sort -rn | first {LINES}");
-    let sizes = toolbox.files("The largest files", &sizes, pause);
+    let sizes = r"xargs -0 -r wc -c | grep -v '^ *[0-9]* total$' | sort -rn";
+    let sizes = toolbox.files("The largest files", sizes, pause);
     let sizes = titled(sizes, IN_ORDER, "now I put them in order of their sizes.");
     let text = lines(history, &sizes).into_iter().filter_map(sized).find(|path| is_text(path));
     let read = text.and_then(|path| {
         beginning(path, toolbox, pause, "this is the largest text among them, so I read its beginning.")
     });
-    let last = format!(
-        "xargs -0 -r stat \"$@\" | sort -r | first {LINES}\n}}\n\
-         if stat -c %n . > /dev/null 2>&1\n\
-         then last -c '%.16y %n'\n\
-         else last -f '%Sm %N' -t '%Y-%m-%d %H:%M'\n\
-         fi"
-    );
-    let last = toolbox.bash(&format!("# What changed last\n{FILES}\n{FIRST}\nlast() {{\n  files | {last}"), pause);
+    let last = r"if stat -c %n . > /dev/null 2>&1
+then xargs -0 -r stat -c '%.16y %n'
+else xargs -0 -r stat -f '%Sm %N' -t '%Y-%m-%d %H:%M'
+fi | sort -r";
+    let last = toolbox.files("What changed last", last, pause);
     let last = titled(last, "Changed last", "and what changed last.");
     vec![count, sizes, read, last]
 }
@@ -285,7 +297,7 @@ fn open_ends(history: &[Done<'_>], toolbox: &Toolbox<'_>) -> Vec<Option<Step>> {
          esac"
     );
     let status = titled(toolbox.bash(&status, pause), CHANGES, "is something not committed?");
-    let log = toolbox.bash(&format!("{FIRST}\ngit log --oneline -- . | first {LINES}"), pause);
+    let log = toolbox.bash(&first("git log --oneline -- ."), pause);
     let log = titled(log, "Committed last", "what was done last?");
     // Where git has nothing to say about changes, it has no commits to tell either.
     let log = log.filter(|_| {
@@ -386,14 +398,14 @@ impl Toolbox<'_> {
 
     /// A command over all files. What it is for stands before it, for whoever watches.
     fn files(&self, what: &str, command: &str, pause: u64) -> Option<Step> {
-        self.bash(&format!("# {what}\n{FILES}\n{FIRST}\nfiles | {command}"), pause)
+        self.bash(&format!("# {what}\n{}", first(&format!("{FILES} | {command}"))), pause)
     }
 
-    /// How many files there are of each kind, most first. `kind` sets the variable of this name, in awk.
+    /// How many files there are of each kind, most first. `kind` prints the kind of `file`, a path below the folder.
     fn counted(&self, what: &str, kind: &str, pause: u64) -> Option<Step> {
-        let count = "count[kind]++ } END { for (kind in count) print count[kind], kind }";
-        let order = format!("sort -k1,1nr -k2 | first {LINES}");
-        self.files(what, &format!(r"tr '\0\n' '\n ' | awk '{{ {kind}; {count}' | {order}"), pause)
+        let each = format!("while read -r; do file=${{REPLY#./}}; {kind}; done");
+        let order = "sort | uniq -c | sort -k1,1nr -k2 | sed 's/^ *//'";
+        self.files(what, &format!(r"tr '\0\n' '\n ' | {each} | {order}"), pause)
     }
 
     fn glob(&self, pattern: &str, pause: u64) -> Option<Step> {
