@@ -63,6 +63,7 @@ async fn tree(log: &Log, env: &Env, number: usize) {
     end.push(Event::TurnEnded {
         turn: 1,
         end: TurnEnd::Completed,
+        by: None,
         detail: None,
         step: None,
         last_sign_at: None,
@@ -95,6 +96,7 @@ fn life(root: &SessionId, child: &SessionId, task: &TaskId, label: &str, each: u
     events.push(Event::TurnEnded {
         turn: 1,
         end: TurnEnd::Completed,
+        by: None,
         detail: None,
         step: None,
         last_sign_at: None,
