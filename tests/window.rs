@@ -172,26 +172,31 @@ fn an_ask_reaches_the_desktop_and_the_tray_and_is_taken_back_when_it_is_answered
         let desk = Desk::with_tray().await;
         let place = Place::new(json!({ "sessions": {
             "root": { "steps": [[delegate("build")], [{ "say": "It builds." }], [{ "say": "It is built." }]] },
-            "build": { "steps": [[{ "call": { "tool": "bash", "args": { "command": "echo x > made" } } }], [{ "say": "Built." }]] },
+            "build": { "steps": [[{ "call": { "tool": "bash", "args": { "command": "echo x > sub/made" } } }], [{ "say": "Built." }]] },
             "Something else": { "steps": [[{ "say": "Nothing." }]] },
         } }));
+        // The work folder is the home folder here, and nothing new is made directly in one of those.
+        std::fs::create_dir(place.work().join("sub")).unwrap();
         let window = desk.open(&place).await;
         begin(&window.page, "Build it").await;
         window.page.row("build").await;
         // What the focused window shows is not told: look at something else.
         window.page.press("New session").await;
         let note = until("a notification", || desk.shown().into_iter().find(|note| note.title.contains("needs you")));
-        assert_eq!((note.title.as_str(), note.body.as_str()), ("build needs you", "Run echo x > made. In Build it"));
+        assert_eq!(
+            (note.title.as_str(), note.body.as_str()),
+            ("build needs you", "Run echo x > sub/made. In Build it")
+        );
         let tray = desk.tray.as_ref().unwrap();
-        let named = || tray.menu().into_iter().any(|(line, _)| line == "build: Run echo x > made");
+        let named = || tray.menu().into_iter().any(|(line, _)| line == "build: Run echo x > sub/made");
         until("the tray names it", || named().then_some(()));
-        tray.press("build: Run echo x > made");
+        tray.press("build: Run echo x > sub/made");
         window.page.shows("build").await;
-        assert!(!place.work().join("made").exists());
+        assert!(!place.work().join("sub/made").exists());
         allow(&place);
         until("it is taken back", || desk.closed(note.id).then_some(()));
         until("the tray names it no more", || (!named()).then_some(()));
-        window.page.sees("Built.").await;
+        until("it is made", || place.work().join("sub/made").exists().then_some(()));
         window.close().await;
     });
 }
