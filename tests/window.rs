@@ -172,8 +172,7 @@ fn an_ask_reaches_the_desktop_and_the_tray_and_is_taken_back_when_it_is_answered
         let desk = Desk::with_tray().await;
         let place = Place::new(json!({ "sessions": {
             "root": { "steps": [[delegate("build")], [{ "say": "It builds." }], [{ "say": "It is built." }]] },
-            "build": { "steps": [[{ "call": { "tool": "bash", "args": { "command": "echo x > sub/made" } } }], [{ "say": "Built." }]] },
-            "Something else": { "steps": [[{ "say": "Nothing." }]] },
+            "build": { "steps": [[{ "until_file": "go" }, { "call": { "tool": "bash", "args": { "command": "echo x > sub/made" } } }], [{ "say": "Built." }]] },
         } }));
         // The work folder is the home folder here, and nothing new is made directly in one of those.
         std::fs::create_dir(place.work().join("sub")).unwrap();
@@ -182,6 +181,8 @@ fn an_ask_reaches_the_desktop_and_the_tray_and_is_taken_back_when_it_is_answered
         window.page.row("build").await;
         // What the focused window shows is not told: look at something else.
         window.page.press("New session").await;
+        window.page.write("The job", "Something else").await;
+        place.open_gate("go");
         let note = until("a notification", || desk.shown().into_iter().find(|note| note.title.contains("needs you")));
         assert_eq!(
             (note.title.as_str(), note.body.as_str()),
@@ -191,7 +192,8 @@ fn an_ask_reaches_the_desktop_and_the_tray_and_is_taken_back_when_it_is_answered
         let named = || tray.menu().into_iter().any(|(line, _)| line == "build: Run echo x > sub/made");
         until("the tray names it", || named().then_some(()));
         tray.press("build: Run echo x > sub/made");
-        window.page.shows("build").await;
+        window.page.shows("Needs you").await;
+        window.page.sees("echo x > sub/made").await;
         assert!(!place.work().join("sub/made").exists());
         allow(&place);
         until("it is taken back", || desk.closed(note.id).then_some(()));
