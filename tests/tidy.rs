@@ -316,6 +316,8 @@ fn the_code_is_finished_and_speaks_of_itself() {
     let mut all = files("", ".rs");
     all.extend(files("", ".md"));
     all.extend(files("ui/src", ".ts"));
+    // The system's own name for what a process takes for the whole disk.
+    all.iter_mut().for_each(|(_, text)| *text = text.replace("/proc/self/root/", ""));
     only(&[], &all, &[concat!("/wo", "rk/"), concat!("/ro", "ot/")], "no path of one machine");
     let modules: Vec<_> = files("src-tauri", "mod.rs").into_iter().chain(files("tests", "mod.rs")).collect();
     assert!(modules.is_empty(), "foo.rs and foo/, no mod.rs");

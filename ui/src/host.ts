@@ -31,16 +31,18 @@ export async function call<C extends keyof Commands>(cmd: C, args: Commands[C]["
 
 /**
  * Follows everything, and the rows and live text of `session` too. A later call replaces this subscription.
- * Pushes tell everything after `after`, or only what is new. Answers the position where it starts.
+ * Pushes tell everything after `after`, or only what is new. With `inbox` the asks of all trees are looked at, so that no
+ * notification tells of them. Answers the position where it starts.
  */
 export async function watch(
   session: SessionId | null,
   after: number | null,
   onPush: (push: Push) => void,
+  inbox = false,
 ): Promise<number> {
   const channel = new Channel<Push>();
   channel.onmessage = onPush;
-  return await ask<number>("watch", { session, after, channel });
+  return await ask<number>("watch", { session, after, inbox, channel });
 }
 
 /** Lets the person choose a folder, beginning at `from`; none when they cancel. */

@@ -123,7 +123,7 @@ export class AppState {
     }
     this.#view = view;
     if (view === "session") return;
-    if (from === "session") void this.#watch(null, null);
+    if (from === "session" || from === "inbox" || view === "inbox") void this.#watch(null, null);
     if (view === "inbox") void this.#readAsks();
     else void this.#readModels();
   }
@@ -505,13 +505,13 @@ export class AppState {
     this.#watching += 1;
     const watching = this.#watching;
     return await this.#try(async () => {
-      const follow = async () =>
-        await watch(id, this.#seq, (push) => {
-          // An earlier subscription may still deliver; the one that replaced it tells the same again.
-          if (watching < this.#heard) return;
-          this.#heard = watching;
-          this.#push(push, store);
-        });
+      const hear = (push: Push): void => {
+        // An earlier subscription may still deliver; the one that replaced it tells the same again.
+        if (watching < this.#heard) return;
+        this.#heard = watching;
+        this.#push(push, store);
+      };
+      const follow = async () => await watch(id, this.#seq, hear, this.#view === "inbox");
       let stale = false;
       const seq = await follow().catch(async (error) => {
         if (!(error instanceof HostError && error.code === "stale")) throw error;

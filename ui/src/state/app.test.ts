@@ -145,6 +145,18 @@ describe("what is followed", () => {
     await vi.waitFor(() => expect(asked.at(-1)?.after).toBe(4));
   });
 
+  it("tells when it is the inbox, so that no notification tells of what is looked at", async () => {
+    const app = new AppState();
+    await app.read();
+    const inbox = () => host.watch.mock.calls.map(([session, , , inbox]) => [session, inbox]).at(-1);
+    for (const view of ["inbox", "settings", "inbox", "new"] as const) {
+      app.view = view;
+      await vi.waitFor(() => expect(inbox()).toEqual([null, view === "inbox"]));
+    }
+    await app.open("a");
+    await vi.waitFor(() => expect(inbox()).toEqual(["a", false]));
+  });
+
   it("is no session while the settings or a new one fill the window, and the same again on return", async () => {
     const app = await started();
     const before = app.store;
