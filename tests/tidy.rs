@@ -69,10 +69,10 @@ const LAYERS: &[&[&str]] = &[
     &["agent", "live"],
     &["tool", "llm", "permission", "asks", "budget", "turn", "transcript", "prompt"],
     &["task"],
-    &["log", "scope", "process", "output", "files", "config"],
+    &["log", "scope", "process", "output", "files", "config", "keys"],
     &["view"],
     &["event"],
-    &["id", "env", "error", "text", "action"],
+    &["id", "env", "error", "text", "action", "mask"],
 ];
 
 #[test]

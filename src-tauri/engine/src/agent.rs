@@ -348,7 +348,7 @@ impl Agents {
         let (mail, inbox) = mpsc::unbounded_channel();
         let agent = Arc::new(Agent {
             owner: Owner { session: session.clone(), agent: self.0.env.new_agent() },
-            live: Live::new(self.0.env.clone(), self.0.pulse.clone()),
+            live: Live::new(self.0.env.clone(), self.0.pulse.clone(), self.0.log.mask().clone()),
             mail: mail.clone(),
             stop: Mutex::default(),
             steerable: AtomicBool::new(false),

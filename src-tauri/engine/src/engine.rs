@@ -11,6 +11,7 @@ use crate::error::{Code, Error, Result};
 use crate::event::{Event, Mode, Party, Receipt, Recorded, Route, TreeLimits};
 use crate::files::before::Before;
 use crate::id::{SessionId, TaskId};
+use crate::keys::Keys;
 use crate::llm::Model;
 use crate::log::{Entry, Log};
 use crate::output::Slice;
@@ -37,6 +38,7 @@ mod lock;
 mod models;
 mod once;
 mod open;
+mod secrets;
 mod sent;
 mod shown;
 mod stop;
@@ -73,6 +75,8 @@ struct Inner {
     closed: CancellationToken,
     pulse: watch::Sender<u64>,
     leftovers: Option<String>,
+    /// The keys of model servers.
+    secrets: Keys,
     /// One lock for each command key in flight, so that the same key twice does it once.
     keys: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
     /// What the stops that are under way have claimed to end.
@@ -439,7 +443,7 @@ impl Engine {
                 base_url: configured.and_then(|model| model.base_url.clone()),
                 context: model.as_ref().ok().and_then(|model| model.context()),
                 default: *name == self.0.config.default_model,
-                problem,
+                problem: problem.map(|problem| self.0.log.mask().text(&problem).0.into_owned()),
             }
         });
         Ok(join_all(views).await)

@@ -6,6 +6,7 @@ use crate::env::Env;
 use crate::event::Block;
 use crate::id::CallId;
 use crate::llm::{Delta, Sink};
+use crate::mask::{Mask, Stream};
 use crate::task::lock;
 use crate::tool::LiveOutput;
 use crate::view::{LiveBlock, LiveCall, LiveKind, LiveView};
@@ -21,6 +22,7 @@ pub struct Live {
     state: Arc<Mutex<State>>,
     pulse: watch::Sender<u64>,
     env: Env,
+    mask: Mask,
 }
 
 #[derive(Default)]
@@ -38,7 +40,11 @@ struct State {
 struct Part {
     kind: LiveKind,
     name: Option<String>,
+    /// What came.
     text: String,
+    /// The same without secrets, as far as it can be shown.
+    shown: String,
+    masking: Stream,
 }
 
 /// What a follower has seen of a session's live text.
@@ -52,9 +58,9 @@ pub struct Seen {
 }
 
 impl Live {
-    /// Live text that bumps `pulse` when it changes.
-    pub fn new(env: Env, pulse: watch::Sender<u64>) -> Self {
-        Self { state: Arc::default(), pulse, env }
+    /// Live text that bumps `pulse` when it changes. What is shown of a reply has no secrets in it.
+    pub fn new(env: Env, pulse: watch::Sender<u64>, mask: Mask) -> Self {
+        Self { state: Arc::default(), pulse, env, mask }
     }
 
     /// A step begins: nothing was said in it.
@@ -85,7 +91,7 @@ impl Live {
         Arc::new(CallOutput { live: self.clone(), call: call.clone() })
     }
 
-    /// What streamed so far, as blocks of a reply that was cut off.
+    /// What streamed so far, as blocks of a reply that was cut off, to be kept: nothing is taken out of it yet.
     pub fn partial(&self) -> Vec<Block> {
         let state = lock(&self.state);
         let block = |part: &Part| match part.kind {
@@ -113,8 +119,8 @@ impl Live {
                 kind: part.kind,
                 name: part.name.clone(),
                 delegates: part.name.as_deref().is_some_and(&delegates),
-                from: part.text[..from].encode_utf16().count(),
-                text: part.text[from..].to_owned(),
+                from: part.shown[..from].encode_utf16().count(),
+                text: part.shown[from..].to_owned(),
             }
         });
         let view = LiveView {
@@ -127,7 +133,7 @@ impl Live {
             live,
             version: state.version,
             epoch: state.epoch,
-            blocks: state.blocks.iter().map(|part| part.text.len()).collect(),
+            blocks: state.blocks.iter().map(|part| part.shown.len()).collect(),
         };
         Some(view)
     }
@@ -145,12 +151,15 @@ impl Live {
     fn append(&self, index: usize, kind: LiveKind, name: Option<String>, text: &str) {
         self.change(|state| {
             while state.blocks.len() <= index {
-                state.blocks.push(Part { kind, name: name.clone(), text: String::new() });
+                let (text, shown, masking) = (String::new(), String::new(), self.mask.stream());
+                state.blocks.push(Part { kind, name: name.clone(), text, shown, masking });
             }
             if let Some(part) = state.blocks.get_mut(index) {
                 part.kind = kind;
                 part.name = name;
                 part.text.push_str(text);
+                // Cuts fall on characters: what may begin a secret begins with one.
+                part.shown.push_str(&String::from_utf8_lossy(&part.masking.push(text.as_bytes())));
             }
         });
     }
@@ -210,7 +219,7 @@ mod tests {
     #[test]
     fn whoever_begins_to_follow_late_is_told_when_something_last_came() {
         let hand = Arc::new(Hand::default());
-        let live = Live::new(Env::with_clock(hand.clone()), watch::channel(0).0);
+        let live = Live::new(Env::with_clock(hand.clone()), watch::channel(0).0, Mask::default());
         let says = |at, text: &str| {
             hand.0.store(at, Ordering::Relaxed);
             live.delta(Delta::Text { index: 0, text: text.to_owned() });

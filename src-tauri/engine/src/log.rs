@@ -9,6 +9,7 @@ mod fault;
 mod files;
 pub mod held;
 mod ledger;
+mod masked;
 mod open;
 mod project;
 mod read;
@@ -20,6 +21,7 @@ use crate::env::Env;
 use crate::error::{Code, Error, Result};
 use crate::event::{Block, Event, Recorded, TreeLimits};
 use crate::id::{CallId, SessionId, TaskId};
+use crate::mask::Mask;
 use crate::scope::Scope;
 use crate::view::{SessionView, TaskView, Tokens};
 pub use asks::AskDraft;
@@ -45,6 +47,7 @@ pub struct Log {
 
 struct Shared {
     id: String,
+    mask: Mask,
     path: PathBuf,
     found: Option<String>,
     orders: mpsc::Sender<Order>,
@@ -160,8 +163,10 @@ impl Log {
         let lease = taken.map_err(|error| Fault::Sql(error).told(&path))?;
         let (trouble, lost, loss) = (watch::Sender::new(None), CancellationToken::new(), Arc::default());
         let closing = Arc::new(AtomicBool::new(false));
+        let mask = Mask::default();
         let writer = Writer {
             sql,
+            mask: mask.clone(),
             path: path.clone(),
             env: env.clone(),
             orders: received,
@@ -179,7 +184,7 @@ impl Log {
             .spawn(move || writer.serve())
             .map_err(|error| Error::new(Code::Store, "The store's writer could not be started.").because(error))?;
         let readers = Arc::new(Readers::new(path.clone(), gate, held));
-        let shared = Shared { id, path, found, orders, seq, readers, trouble, lost, loss, closing };
+        let shared = Shared { id, mask, path, found, orders, seq, readers, trouble, lost, loss, closing };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -191,6 +196,11 @@ impl Log {
     /// The store's id: random, made once, the same for as long as the store lives.
     pub fn id(&self) -> &str {
         &self.shared.id
+    }
+
+    /// What takes secrets out of all that is written here. Keys that it is told of are taken out from then on.
+    pub fn mask(&self) -> &Mask {
+        &self.shared.mask
     }
 
     /// The store's file.
@@ -245,7 +255,8 @@ impl Log {
     }
 
     /// Keeps the answer of a command under its client-minted key, and the last [`KEPT_ANSWERS`] in all.
-    pub async fn keep_answer(&self, key: &str, answer: Value) -> Result<()> {
+    pub async fn keep_answer(&self, key: &str, mut answer: Value) -> Result<()> {
+        self.shared.mask.value(&mut answer);
         let (key, answer) = (key.to_owned(), answer.to_string());
         self.submit(move |writing| {
             writing

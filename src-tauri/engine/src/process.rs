@@ -20,6 +20,7 @@ mod table;
 use crate::error::{Code, Error, Result};
 use crate::event::ReceiptProcess;
 use crate::id::SessionId;
+use crate::mask::{Mask, Stream};
 use crate::scope::Scope;
 use async_trait::async_trait;
 pub use confine::{Confinement, Support};
@@ -29,7 +30,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use table::{Identity, SEES_PROCESSES, Target};
@@ -92,6 +93,8 @@ struct Inner {
     store: String,
     boot: String,
     ledger: Arc<dyn Ledger>,
+    /// Takes secrets out of output.
+    mask: Mask,
     hidden: Mutex<BTreeSet<String>>,
     /// Every tree of which something lives. A tree is started under this lock, so none runs that is not in here.
     live: Mutex<Vec<Arc<Live>>>,
@@ -121,6 +124,8 @@ struct Live {
     /// What lived when the first process had exited.
     left: Mutex<Vec<ReceiptProcess>>,
     gone: watch::Sender<bool>,
+    /// How many secrets were taken out of its output.
+    masked: AtomicU64,
     /// Asks for a look at once: something was ended.
     nudge: Notify,
 }
@@ -163,6 +168,9 @@ impl Ended {
 const CHUNKS: usize = 16;
 const CHUNK: usize = 64 * 1024;
 
+/// How long output that may be the beginning of a secret is kept back while nothing more comes.
+const HOLD: Duration = Duration::from_millis(50);
+
 /// How often the end of what a command left behind is looked for: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
@@ -176,10 +184,16 @@ const DISMISSAL: Duration = Duration::from_secs(2);
 impl Processes {
     /// Process trees of the data folder named `store` (any stable text), written down in `ledger`.
     pub fn new(store: &str, ledger: Arc<dyn Ledger>) -> Self {
+        Self::masked(store, ledger, Mask::default())
+    }
+
+    /// The same, and `mask` takes secrets out of all that they put out, before anybody reads it.
+    pub fn masked(store: &str, ledger: Arc<dyn Ledger>, mask: Mask) -> Self {
         let inner = Inner {
             store: plain(store),
             boot: table::boot(),
             ledger,
+            mask,
             hidden: Mutex::default(),
             live: Mutex::default(),
             unguarded: Mutex::default(),
@@ -208,7 +222,7 @@ impl Processes {
         let (live, guard::Started { child, line, output, .. }) =
             inner.begin(&plan, &marker, bars).map_err(|error| not_started(&plan, error))?;
         let (sender, receiver) = mpsc::channel(CHUNKS);
-        inner.scope.spawn(carry(output, sender));
+        inner.scope.spawn(carry(output, sender, inner.mask.stream(), live.clone()));
         inner.scope.spawn(attend(inner.clone(), live.clone(), child, line));
         let Identity { pid, started } = live.id;
         let tree = Tree { output: receiver, live };
@@ -287,6 +301,12 @@ impl Tree {
     /// The pid of the first process.
     pub fn pid(&self) -> u32 {
         self.live.id.pid
+    }
+
+    /// Tells, also after the tree was ended, how many secrets were taken out of its output so far.
+    pub fn masked(&self) -> impl Fn() -> u64 + Send + Sync + use<> {
+        let live = self.live.clone();
+        move || live.masked.load(Ordering::Acquire)
     }
 
     /// Waits until the first process has exited. Others of the tree may live on.
@@ -415,6 +435,7 @@ impl Inner {
             exit: watch::Sender::new(None),
             left: Mutex::default(),
             gone: watch::Sender::new(false),
+            masked: AtomicU64::new(0),
             nudge: Notify::new(),
         });
         trees.push(live.clone());
@@ -437,21 +458,37 @@ impl Inner {
     }
 }
 
-/// Carries output to whoever reads the tree; when nobody does any more, on to nowhere.
-async fn carry(mut output: guard::Output, sender: mpsc::Sender<Vec<u8>>) {
+/// Carries output to whoever reads the tree, without secrets; when nobody does any more, on to nowhere.
+async fn carry(mut output: guard::Output, sender: mpsc::Sender<Vec<u8>>, mut stream: Stream, live: Arc<Live>) {
     let mut buffer = vec![0; CHUNK];
     loop {
-        match output.read(&mut buffer).await {
-            Ok(0) => return,
-            Ok(count) => {
-                // A closed channel means that the reader has left; the pipe is drained all the same.
-                sender.send(buffer[..count].to_vec()).await.ok();
+        let read = async {
+            if !stream.waits() {
+                return output.read(&mut buffer).await.map(Some);
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // What may be the beginning of a secret is not kept back for ever.
+            match tokio::time::timeout(HOLD, output.read(&mut buffer)).await {
+                Ok(read) => read.map(Some),
+                Err(_) => Ok(None),
+            }
+        };
+        let (piece, over) = match read.await {
+            Ok(Some(0)) => (stream.finish(), true),
+            Ok(Some(count)) => (stream.push(&buffer[..count]), false),
+            Ok(None) => (stream.rest(), false),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => {
                 tracing::warn!(%error, "the output of a command broke off");
-                return;
+                (stream.finish(), true)
             }
+        };
+        live.masked.store(stream.masked(), Ordering::Release);
+        if !piece.is_empty() {
+            // A closed channel means that the reader has left; the pipe is drained all the same.
+            sender.send(piece).await.ok();
+        }
+        if over {
+            return;
         }
     }
 }

@@ -154,12 +154,18 @@ impl Outcome {
 
     /// It was cut off before it was done: by a stop, or by the end of Coppice. Nothing of its own went wrong.
     #[must_use]
-    pub fn cut_off(mut self) -> Self {
+    pub fn cut_off(self) -> Self {
+        self.fact(CUT_OFF, true.into())
+    }
+
+    /// The same with one more fact for the window.
+    #[must_use]
+    pub fn fact(mut self, name: &str, fact: Value) -> Self {
         match &mut self.detail {
             Value::Object(facts) => {
-                facts.insert(CUT_OFF.to_owned(), true.into());
+                facts.insert(name.to_owned(), fact);
             }
-            detail => *detail = serde_json::json!({ CUT_OFF: true }),
+            detail => *detail = serde_json::json!({ name: fact }),
         }
         self
     }

@@ -20,6 +20,7 @@ mod fork;
 mod full;
 mod lab;
 mod laws;
+mod mask;
 mod model_facing;
 mod notices;
 mod offers;

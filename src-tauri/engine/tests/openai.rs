@@ -8,10 +8,12 @@ mod request;
 use crate::endpoint::{Endpoint, Play, Seen, delta, finish};
 use coppice_engine::event::{Block, Stop, Usage};
 use coppice_engine::id::CallId;
+use coppice_engine::keys::KeySource;
 use coppice_engine::llm::openai::{OpenAi, OpenAiSettings};
 use coppice_engine::llm::{Delta, Failure, FailureKind, Message, Model, Reply, Request, Sink, ToolSpec};
+use secrecy::SecretString;
 use serde_json::{Value, json};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
@@ -40,6 +42,26 @@ impl Ear {
         let retry = |delta| if let Delta::Retry { wait, .. } = delta { Some(wait) } else { None };
         self.heard().into_iter().filter_map(retry).collect()
     }
+}
+
+/// A key that is there, or is not.
+struct Fixed(Option<&'static str>);
+
+#[async_trait::async_trait]
+impl KeySource for Fixed {
+    async fn key(&self) -> Result<Option<SecretString>, String> {
+        Ok(self.0.map(SecretString::from))
+    }
+
+    fn refused(&self) {}
+}
+
+fn has_key(key: &'static str) -> Option<Arc<dyn KeySource>> {
+    Some(Arc::new(Fixed(Some(key))))
+}
+
+fn no_key() -> Option<Arc<dyn KeySource>> {
+    Some(Arc::new(Fixed(None)))
 }
 
 fn settings(endpoint: &Endpoint) -> OpenAiSettings {

@@ -4,6 +4,7 @@ mod asking;
 mod asks;
 mod doctor;
 mod keep;
+mod key;
 mod limits;
 mod live;
 mod out;
@@ -262,6 +263,11 @@ enum What {
     Export {
         /// The session
         session: String,
+    },
+    /// The keys of model servers
+    Key {
+        #[command(subcommand)]
+        what: key::What,
     },
     /// What works on this machine; no secrets
     Doctor,
@@ -566,6 +572,7 @@ impl Terminal {
             }
             What::Mode { session, mode } => asks::mode(&client, &session, mode.map(Mode::from), &mut out).await,
             What::Allowed { remove, json } => asks::allowed(&client, remove, json, &mut out).await,
+            What::Key { what } => key::run(&client, what, &mut out).await,
             What::Export { session } => show::export(&client, &session, &mut out).await,
             What::Rpc | What::Doctor => Ok(0),
         };

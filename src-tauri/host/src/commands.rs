@@ -79,6 +79,10 @@ commands! {
     "Changes what a session may do without asking." set_mode(SetModeArgs) -> Nothing;
     "What is allowed for more than one call." allowances(Nothing) -> Allowances;
     "Takes such an allowance back." disallow(DisallowArgs) -> Nothing;
+    "Where the keys of models are; no secrets." keys(KeysArgs) -> Keys;
+    "Keeps the key of a model server." set_key(SetKeyArgs) -> Nothing;
+    "Removes such a key." remove_key(RemoveKeyArgs) -> RemovedKey;
+    "A report about this machine and this process, without secrets." diagnostics(Nothing) -> Diagnostics;
     "Version, folders, and what is to be known at the start." about(Nothing) -> About;
     "Puts a session with all below it out of the way, or brings it back." archive(ArchiveArgs) -> Receipt;
     "Deletes a session with all below it." delete(DeleteArgs) -> Deleted;
@@ -133,6 +137,7 @@ pub fn types_text() -> String {
         Decision, Party, ReceiptItem, ReceiptProcess, Route, Stop, TaskStatus, TreeLimits, TurnEnd,
     };
     use coppice_engine::id::{AskId, CallId};
+    use coppice_engine::keys::{KeyPlace, KeyView};
     use coppice_engine::view;
     let config = ts_rs::Config::new().with_large_int("number");
     let mut out = String::new();
@@ -223,6 +228,14 @@ pub fn types_text() -> String {
         SetModeArgs,
         Allowances,
         DisallowArgs,
+        KeyPlace,
+        KeyView,
+        KeysArgs,
+        Keys,
+        SetKeyArgs,
+        RemoveKeyArgs,
+        RemovedKey,
+        Diagnostics,
         About,
         ArchiveArgs,
         DeleteArgs,

@@ -5,6 +5,7 @@ pub mod cli;
 pub mod client;
 pub mod commands;
 pub mod desktop;
+pub mod diagnostics;
 pub mod display;
 pub mod host;
 pub mod notify;

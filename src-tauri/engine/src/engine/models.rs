@@ -1,8 +1,8 @@
 //! Making models of what the configuration says.
 
 use crate::config::{ModelConfig, Protocol, file};
-use crate::env;
 use crate::error::{Code, Error};
+use crate::keys::Keys;
 use crate::llm::Model;
 use crate::llm::openai::{OpenAi, OpenAiSettings};
 use crate::llm::rehearsal::{Rehearsal, Script};
@@ -14,15 +14,15 @@ const MAX_SCRIPT: u64 = 8 * 1024 * 1024;
 
 /// Makes the model that the configuration calls `name`. `idle` is how long it may show no sign of life.
 ///
-/// Nothing is sent. A key that is named but not set is no error here: asking says so.
-pub fn build(config: &ModelConfig, name: &str, idle: Duration) -> Result<Arc<dyn Model>, Error> {
+/// Nothing is sent. A key that is named is looked for when the model is asked.
+pub fn build(config: &ModelConfig, name: &str, idle: Duration, keys: &Keys) -> Result<Arc<dyn Model>, Error> {
     let missing = |what: &str| Error::new(Code::BadRequest, format!("models.{name}: {what} is missing. Add it."));
     match config.protocol {
         Protocol::OpenaiChat => {
             let base_url = config.base_url.as_deref().ok_or_else(|| missing("base_url"))?;
             let model = config.model.as_deref().ok_or_else(|| missing("model"))?;
             let settings = OpenAiSettings {
-                key: config.key_env.as_deref().and_then(env::var),
+                key: config.key_env.as_deref().map(|key| keys.source(key)),
                 key_name: config.key_env.clone(),
                 context: config.context,
                 idle,
@@ -52,13 +52,17 @@ pub fn build(config: &ModelConfig, name: &str, idle: Duration) -> Result<Arc<dyn
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::SystemKeyring;
+    use crate::mask::Mask;
+    use std::path::Path;
 
     fn config(protocol: Protocol) -> ModelConfig {
         ModelConfig { protocol, base_url: None, model: None, key_env: None, context: None, script: None, pace: None }
     }
 
     fn refusal(config: &ModelConfig) -> Option<String> {
-        build(config, "mine", Duration::from_secs(1)).err().map(|error| error.message().to_owned())
+        let keys = Keys::new(Path::new("/"), Arc::new(SystemKeyring), Mask::default());
+        build(config, "mine", Duration::from_secs(1), &keys).err().map(|error| error.message().to_owned())
     }
 
     #[test]

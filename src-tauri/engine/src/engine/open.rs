@@ -12,6 +12,7 @@ use crate::env::{self, Env};
 use crate::error::{Code, Error, Result};
 use crate::event::Event;
 use crate::files::before::Before;
+use crate::keys::{KeyStore, Keys, SystemKeyring, VENDORS};
 use crate::llm::Model;
 use crate::log::{Entry, Log};
 use crate::output::Outputs;
@@ -50,7 +51,18 @@ impl Engine {
         env: Env,
         more: BTreeMap<String, Arc<dyn Model>>,
     ) -> Result<Self> {
-        Self::open_resting(data, config, env, more, AGENT_REST).await
+        Self::open_keyed(data, config, env, more, Arc::new(SystemKeyring)).await
+    }
+
+    /// The same with another keyring than the system's.
+    pub async fn open_keyed(
+        data: &Path,
+        config: Config,
+        env: Env,
+        more: BTreeMap<String, Arc<dyn Model>>,
+        keyring: Arc<dyn KeyStore>,
+    ) -> Result<Self> {
+        Self::open_resting(data, config, env, more, keyring, AGENT_REST).await
     }
 
     /// The same, and sessions without work stay in memory for `rest`.
@@ -59,13 +71,18 @@ impl Engine {
         config: Config,
         env: Env,
         more: BTreeMap<String, Arc<dyn Model>>,
+        keyring: Arc<dyn KeyStore>,
         rest: Duration,
     ) -> Result<Self> {
         let folder = make_folder(data)?;
         let (lock, held) = FolderLock::take(&folder)?;
         let log = Log::open_alone(&folder, &env, held)?;
-        let processes = Processes::new(log.id(), Arc::new(log.clone()));
-        processes.hide(config.models.values().filter_map(|model| model.key_env.clone()).collect());
+        let processes = Processes::masked(log.id(), Arc::new(log.clone()), log.mask().clone());
+        let names: Vec<String> = config.models.values().filter_map(|model| model.key_env.clone()).collect();
+        let keys = Keys::new(&folder, keyring, log.mask().clone());
+        keys.learn(&names).await;
+        processes.hide(names);
+        processes.hide(VENDORS.iter().map(|name| (*name).to_owned()).collect());
         let found = processes.inquest(config.limits.stop_grace()).await?;
         mend(&log).await?;
         let mut leftovers: Vec<String> = log.found().map(str::to_owned).into_iter().collect();
@@ -76,7 +93,7 @@ impl Engine {
 
         let idle = config.limits.idle();
         let mut built: BTreeMap<String, Result<Arc<dyn Model>>> =
-            config.models.iter().map(|(name, model)| (name.clone(), models::build(model, name, idle))).collect();
+            config.models.iter().map(|(name, model)| (name.clone(), models::build(model, name, idle, &keys))).collect();
         built.extend(more.into_iter().map(|(name, model)| (name, Ok(model))));
         let ready: BTreeMap<String, Arc<dyn Model>> =
             built.iter().filter_map(|(name, model)| Some((name.clone(), model.as_ref().ok()?.clone()))).collect();
@@ -136,6 +153,7 @@ impl Engine {
             closed: CancellationToken::new(),
             pulse,
             leftovers,
+            secrets: keys,
             keys: Mutex::default(),
             ending: Mutex::default(),
             deleted: Mutex::default(),
@@ -284,7 +302,9 @@ mod tests {
     async fn resting(dir: &Path, rest: Duration) -> Engine {
         let config = Config { default_model: "brief".to_owned(), ..Config::default() };
         let models = BTreeMap::from([("brief".to_owned(), Arc::new(Brief) as Arc<dyn Model>)]);
-        Engine::open_resting(&dir.join("data"), config, Env::system(), models, rest).await.unwrap()
+        Engine::open_resting(&dir.join("data"), config, Env::system(), models, Arc::new(SystemKeyring), rest)
+            .await
+            .unwrap()
     }
 
     async fn root(engine: &Engine, dir: &Path, key: &str) -> SessionId {

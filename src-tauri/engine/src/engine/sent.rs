@@ -14,7 +14,7 @@ impl Engine {
         let Some(first) = before.first() else { return Ok(None) };
         match &first.event {
             Event::MessageAccepted { text: accepted, task: Some(task), .. }
-                if first.session == *child && accepted == text =>
+                if first.session == *child && *accepted == self.0.log.mask().own(text) =>
             {
                 let woke = before.iter().any(|recorded| matches!(recorded.event, Event::TurnStarted { .. }));
                 let route = if woke { Route::Started } else { Route::Steered };

@@ -7,16 +7,18 @@
 use super::{Delta, Failure, FailureKind, Model, Reply, Request, Sink};
 use crate::error::{Code, Error};
 use crate::event::Block;
+use crate::keys::KeySource;
 use crate::llm::Message;
 use async_trait::async_trait;
 use fault::{Again, Fault, LONGEST_PAUSE, Place};
 use pace::Pace;
 use reply::{Finished, Heard, Reading};
 use reqwest::{Client, RequestBuilder, Response, Url};
+use secrecy::ExposeSecret;
 use serde_json::Value;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -47,9 +49,9 @@ pub struct OpenAiSettings {
     pub base_url: String,
     /// The name that it knows the model by.
     pub model: String,
-    /// The key; none for a server that wants none.
-    pub key: Option<String>,
-    /// What holds the key, for people: a variable's name. With a name and no key nothing is sent.
+    /// Where the key comes from; none for a server that wants none. Where it has none nothing is sent.
+    pub key: Option<Arc<dyn KeySource>>,
+    /// The name of the key, for people.
     pub key_name: Option<String>,
     /// The size of the context in tokens; asked of the server without one.
     pub context: Option<u64>,
@@ -90,7 +92,7 @@ impl OpenAiSettings {
 pub struct OpenAi {
     settings: OpenAiSettings,
     base: Url,
-    place: Place,
+    host: String,
     client: Client,
     pace: Pace,
     learned: Mutex<Learned>,
@@ -128,7 +130,7 @@ struct Shape {
 
 impl OpenAi {
     /// A model behind the server of these settings. Nothing is sent yet.
-    pub fn new(mut settings: OpenAiSettings) -> Result<Self, Error> {
+    pub fn new(settings: OpenAiSettings) -> Result<Self, Error> {
         let bad = |why: String| Error::new(Code::BadRequest, why);
         let base = format!("{}/", settings.base_url.trim().trim_end_matches('/'));
         let base = Url::parse(&base).map_err(|error| bad(format!("base_url is no address: {error}.")))?;
@@ -147,38 +149,53 @@ impl OpenAi {
         let client = client.build().map_err(|error| {
             Error::new(Code::Internal, format!("The connection to {host} cannot be prepared.")).because(error)
         })?;
-        settings.key = settings.key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
-        let place = Place { host, model: settings.model.clone(), key: settings.key.clone() };
         let pace = Pace::new(settings.spread);
-        Ok(Self { settings, base, place, client, pace, learned: Mutex::default(), context: AtomicU64::new(0) })
+        Ok(Self { settings, base, host, client, pace, learned: Mutex::default(), context: AtomicU64::new(0) })
+    }
+
+    /// Whom a request goes to, with the key as it is now.
+    async fn place(&self) -> Result<Place, Failure> {
+        let Self { settings, host, .. } = self;
+        let key = match &settings.key {
+            Some(source) => {
+                let name = settings.key_name.as_deref().unwrap_or("the key");
+                let missing = |why: &str| {
+                    let message = format!("The key for {host} is missing: {name} {why} Nothing was sent.");
+                    Failure::new(FailureKind::Auth, message)
+                };
+                let set = format!("is not set. Set it with `coppice key set {name}`.");
+                let found = source.key().await.map_err(|why| missing(&format!("was not found, and {why}")))?;
+                Some(found.ok_or_else(|| missing(&set))?)
+            }
+            None => None,
+        };
+        Ok(Place { host: host.clone(), model: settings.model.clone(), key })
     }
 
     /// A request to `path` below the base address, with the key.
-    fn call(&self, method: reqwest::Method, path: &str) -> Result<RequestBuilder, Failure> {
-        let Self { settings, place, .. } = self;
+    fn call(&self, place: &Place, method: reqwest::Method, path: &str) -> Result<RequestBuilder, Failure> {
         let url = self.base.join(path).map_err(|error| {
             Failure::new(FailureKind::Rejected, format!("base_url of {} does not work: {error}.", place.host))
         })?;
         let request = self.client.request(method, url);
-        match (&settings.key, &settings.key_name) {
-            (Some(key), _) => Ok(request.bearer_auth(key)),
-            (None, None) => Ok(request),
-            (None, Some(name)) => Err(Failure::new(
-                FailureKind::Auth,
-                format!(
-                    "The key for {} is missing: {name} is not set. Set it and start again. Nothing was sent.",
-                    place.host
-                ),
-            )),
-        }
+        Ok(match &place.key {
+            Some(key) => request.bearer_auth(key.expose_secret()),
+            None => request,
+        })
     }
 
     /// Sends one request and reads its reply.
-    async fn attempt(&self, body: Vec<u8>, heard: &Heard<'_>, sink: &dyn Sink) -> Result<Finished, Fault> {
-        let Self { settings, place, .. } = self;
+    async fn attempt(
+        &self,
+        place: &Place,
+        body: Vec<u8>,
+        heard: &Heard<'_>,
+        sink: &dyn Sink,
+    ) -> Result<Finished, Fault> {
+        let settings = &self.settings;
         let sent = body.len();
         let request = self
-            .call(reqwest::Method::POST, "chat/completions")
+            .call(place, reqwest::Method::POST, "chat/completions")
             .map_err(|failure| Fault { failure, again: Again::Never })?
             .header("content-type", "application/json")
             .header("accept", "text/event-stream, application/json")
@@ -217,6 +234,13 @@ impl OpenAi {
             }
         }
         reading.end(sent)
+    }
+
+    /// A key that was refused may have been changed where it is kept.
+    fn note_refusal(&self, failure: &Failure) {
+        if let (FailureKind::Auth, Some(source)) = (failure.kind, &self.settings.key) {
+            source.refused();
+        }
     }
 
     fn learned(&self) -> Learned {
@@ -285,7 +309,8 @@ impl Changed {
 #[async_trait]
 impl Model for OpenAi {
     async fn ask(&self, request: &Request, sink: &dyn Sink) -> Result<Reply, Failure> {
-        let Self { settings, place, pace, .. } = self;
+        let Self { settings, pace, .. } = self;
+        let place = &self.place().await?;
         let heard = Heard::new(sink);
         let calls = request.messages.iter().any(|message| matches!(message, Message::Tool { .. }));
         let mut shape = self.shape(request);
@@ -315,7 +340,7 @@ impl Model for OpenAi {
             sent_reasoning |= calls && shape.reasoning.is_some();
             let body = body::build(request, &settings.model, &shape).to_string().into_bytes();
             tries += 1;
-            let fault = match self.attempt(body, &heard, sink).await {
+            let fault = match self.attempt(place, body, &heard, sink).await {
                 Ok(finished) => {
                     pace.release();
                     self.learn(shape, sent_reasoning, finished.reasoning);
@@ -323,6 +348,7 @@ impl Model for OpenAi {
                 }
                 Err(fault) => fault,
             };
+            self.note_refusal(&fault.failure);
             if heard.passed() > 0 {
                 return Err(fault.failure);
             }
@@ -357,8 +383,8 @@ impl Model for OpenAi {
     }
 
     async fn check(&self) -> Result<(), Failure> {
-        let Self { place, .. } = self;
-        let request = self.call(reqwest::Method::GET, "models")?;
+        let place = &self.place().await?;
+        let request = self.call(place, reqwest::Method::GET, "models")?;
         let answer = timeout(CHECK, request.send()).await.map_err(|_| place.silent(CHECK, false).failure)?;
         let answer = answer.map_err(|error| place.broken(&error).failure)?;
         let (status, headers) = (answer.status(), answer.headers().clone());
@@ -373,7 +399,9 @@ impl Model for OpenAi {
         if matches!(status.as_u16(), 404 | 405 | 501) {
             Ok(())
         } else {
-            Err(place.refused(status, &headers, &words).failure)
+            let failure = place.refused(status, &headers, &words).failure;
+            self.note_refusal(&failure);
+            Err(failure)
         }
     }
 }

@@ -4,7 +4,7 @@ use super::fault::{Fault, unknown_session, unknown_task};
 use super::read::recorded;
 use super::writer::{Writing, last_seq};
 use super::{Entry, Gone, TaskDraft};
-use super::{asks, project};
+use super::{asks, masked, project};
 use crate::error::{Code, Error};
 use crate::event::{Block, Event, Recorded};
 use crate::id::{SessionId, TaskId};
@@ -56,6 +56,7 @@ pub(super) fn one(
 ) -> Result<Recorded, Fault> {
     let sql = writing.sql;
     let last_n = last_n(sql, session)?;
+    let event = &masked::event(writing.mask, event);
     check(sql, session, last_n, event)?;
     let n = last_n.unwrap_or(0) + 1;
     if let Some(key) = key
@@ -199,7 +200,7 @@ pub(super) fn checkpoint(writing: &Writing, session: &SessionId, step: u32, bloc
         writing
             .sql
             .prepare_cached("INSERT OR REPLACE INTO partial (session, step, blocks) VALUES (?1, ?2, ?3)")?
-            .execute(params![session.as_str(), step, serde_json::to_string(blocks)?])?;
+            .execute(params![session.as_str(), step, serde_json::to_string(&masked::blocks(writing.mask, blocks))?])?;
         // What streams is a sign of life, also when it never becomes an event.
         writing
             .sql

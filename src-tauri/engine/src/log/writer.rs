@@ -6,6 +6,7 @@ use super::held::Held;
 use super::open::{BUSY, WAL_KEPT, wal};
 use crate::env::Env;
 use crate::error::{Code, Error, Result};
+use crate::mask::Mask;
 use rusqlite::{Connection, ErrorCode};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -54,6 +55,8 @@ pub(super) struct Writing<'a> {
     pub(super) at: i64,
     /// Set by a job that changes what subscribers see without an event.
     pub(super) wake: &'a Cell<bool>,
+    /// Takes secrets out of what is written.
+    pub(super) mask: &'a Mask,
 }
 
 /// A piece of work that is answered once. It may run more than once, when the transaction around it fails: each run
@@ -102,6 +105,7 @@ where
 /// The writer's own state.
 pub(super) struct Writer {
     pub(super) sql: Connection,
+    pub(super) mask: Mask,
     pub(super) path: PathBuf,
     pub(super) env: Env,
     pub(super) orders: Receiver<Order>,
@@ -320,7 +324,7 @@ impl Writer {
 
     fn run(&self, jobs: &mut [Box<dyn Job>]) -> Result<Done, Fault> {
         let wake = Cell::new(false);
-        let writing = Writing { sql: &self.sql, at: self.env.now_ms(), wake: &wake };
+        let writing = Writing { sql: &self.sql, at: self.env.now_ms(), wake: &wake, mask: &self.mask };
         let mut fates = Vec::with_capacity(jobs.len());
         for job in jobs {
             self.sql.execute_batch("SAVEPOINT job")?;

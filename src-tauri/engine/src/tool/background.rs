@@ -53,7 +53,9 @@ impl StartBackground for BackgroundCommands {
                     Ok(begun) => {
                         // The slot is filled here and nowhere else.
                         drop(slot.set(begun.output.clone()));
-                        let end = end_of(begun.done.await);
+                        let end = begun.done.await;
+                        let masked = end.masked;
+                        let end = told_masked(end_of(end), masked);
                         match begun.output.broken_off().filter(|_| end.detail.as_deref() != Some(DID_NOT_STOP)) {
                             Some(why) => {
                                 End { detail: end.detail.map(|how| format!("{how}; {NOT_ALL}: {why}")), ..end }
@@ -68,6 +70,15 @@ impl StartBackground for BackgroundCommands {
         };
         self.tasks.start(spec, starter).await
     }
+}
+
+/// The end of a command of whose output so many secrets were masked.
+fn told_masked(end: End, masked: u64) -> End {
+    if masked == 0 || end.detail.as_deref() == Some(DID_NOT_STOP) {
+        return end;
+    }
+    let words = if masked == 1 { "1 secret was masked".to_owned() } else { format!("{masked} secrets were masked") };
+    End { detail: Some(end.detail.map_or_else(|| words.clone(), |how| format!("{how}; {words}"))), ..end }
 }
 
 fn end_of(end: background::BackgroundEnd) -> End {

@@ -125,6 +125,7 @@ impl Bash {
             Err(error) => return Outcome::fail(error.to_string()).with(json!({ "command": command })),
         };
         let mut output = tree.take_output();
+        let masked = tree.masked();
         let mut shown = Shown::new(call.live.clone());
         let mut open = true;
         let (mut sign, mut worked) = (begun, Duration::ZERO);
@@ -180,7 +181,11 @@ impl Bash {
             left.extend(ended.processes.iter().filter(|process| !process.gone).cloned());
         }
         let took = begun.elapsed();
-        report(command, &end, &ended, &left, shown, &confinement, (took, self.idle))
+        let outcome = report(command, &end, &ended, &left, shown, &confinement, (took, self.idle));
+        match masked() {
+            0 => outcome,
+            masked => outcome.fact("masked", masked.into()),
+        }
     }
 }
 

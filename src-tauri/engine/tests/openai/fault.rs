@@ -69,7 +69,7 @@ async fn refusals_are_not_tried_again_and_speak_without_the_key() {
     ] {
         let echo = echo.clone();
         let endpoint = Endpoint::start(move |_, _| Play::response(status, &[("location", "/elsewhere")], &echo)).await;
-        let settings = OpenAiSettings { key: Some(format!("{key}\n")), ..settings(&endpoint) };
+        let settings = OpenAiSettings { key: has_key(key), ..settings(&endpoint) };
         let failure = OpenAi::new(settings).unwrap().ask(&hello(), &Ear::default()).await.unwrap_err();
         assert_eq!(failure, Failure::new(kind, message.replace("HOST", &endpoint.host())));
         let seen = endpoint.seen();
@@ -80,10 +80,10 @@ async fn refusals_are_not_tried_again_and_speak_without_the_key() {
 #[tokio::test]
 async fn a_key_that_is_not_there_is_told_and_nothing_is_sent() {
     let endpoint = Endpoint::start(|_, _| Play::says("Hi.")).await;
-    let settings = OpenAiSettings { key_name: Some("SOME_KEY".to_owned()), ..settings(&endpoint) };
+    let settings = OpenAiSettings { key: no_key(), key_name: Some("SOME_KEY".to_owned()), ..settings(&endpoint) };
     let model = OpenAi::new(settings).unwrap();
     let message = format!(
-        "The key for {} is missing: SOME_KEY is not set. Set it and start again. Nothing was sent.",
+        "The key for {} is missing: SOME_KEY is not set. Set it with `coppice key set SOME_KEY`. Nothing was sent.",
         endpoint.host()
     );
     let failure = Failure::new(FailureKind::Auth, message);

@@ -54,7 +54,7 @@ async fn an_independent_judge_of_clients_finds_no_error() {
         let taken = taken.header("content-type", "application/json").send().await.unwrap();
         assert!(taken.status().is_success(), "{}", taken.text().await.unwrap());
         let settings = OpenAiSettings {
-            key: Some("sk-some-key-0123456789".to_owned()),
+            key: has_key("sk-some-key-0123456789"),
             idle: 1000 * MS,
             ..OpenAiSettings::new(format!("{address}/v1"), "gpt-4o")
         };

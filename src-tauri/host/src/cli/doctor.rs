@@ -2,11 +2,13 @@
 
 use super::{Out, Trouble};
 use crate::client::Client;
+use crate::commands::Keys;
+use crate::diagnostics::{key_text, model_text, row};
 use crate::display;
 use crate::single::{Folders, Holder};
-use crate::text;
 use coppice_engine::config::Config;
 use coppice_engine::engine::ModelView;
+use coppice_engine::process::Support;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -47,6 +49,13 @@ pub async fn run(folders: &Folders) -> Result<u8, Trouble> {
             for model in models.models {
                 out.line(&row("model", &model_text(&model)))?;
             }
+            let keys: Keys = client.ask("keys", json!({ "probe": true })).await?;
+            for key in &keys.keys {
+                out.line(&row("key", &key_text(key, false)))?;
+            }
+            if let Some(keyring) = &keys.keyring {
+                out.line(&row("keyring", keyring))?;
+            }
             true
         }
         Err(failed) => {
@@ -62,47 +71,10 @@ pub async fn run(folders: &Folders) -> Result<u8, Trouble> {
     Ok(u8::from(!works))
 }
 
-fn row(name: &str, found: &str) -> String {
-    format!("{name:<15}{}", text::line(found, 1000))
-}
-
 async fn desktop(out: &mut Out) -> Result<(), Trouble> {
+    out.line(&row("confinement", Support::here().sentence()))?;
     for (name, found) in display::findings().await {
         out.line(&row(name, &found))?;
     }
     Ok(())
-}
-
-fn model_text(model: &ModelView) -> String {
-    let default = if model.default { ", the default" } else { "" };
-    let at = model.base_url.as_deref().map(|url| format!(" at {}", without_user(url))).unwrap_or_default();
-    match &model.problem {
-        Some(problem) => format!("{}{at}{default}: {problem}", model.name),
-        None => format!("{}{at}{default}: works", model.name),
-    }
-}
-
-/// An address without the name and password that some put into it, and without its query.
-fn without_user(url: &str) -> String {
-    let url = url.split(['?', '#']).next().unwrap_or_default();
-    match url.split_once("://") {
-        Some((scheme, rest)) => {
-            let (host, path) = rest.split_once('/').map_or((rest, None), |(host, path)| (host, Some(path)));
-            let host = host.rsplit('@').next().unwrap_or_default();
-            path.map_or_else(|| format!("{scheme}://{host}"), |path| format!("{scheme}://{host}/{path}"))
-        }
-        None => url.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_is_told_without_its_secrets() {
-        assert_eq!(without_user("http://me:secret@host:1/v1?key=secret"), "http://host:1/v1");
-        assert_eq!(without_user("http://host"), "http://host");
-        assert_eq!(without_user("https://host/a@b"), "https://host/a@b");
-    }
 }

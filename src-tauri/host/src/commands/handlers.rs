@@ -1,5 +1,7 @@
 //! What each command does: checks its arguments, calls the engine, shapes the answer.
 
+mod secrets;
+
 use super::types::*;
 use crate::host::Host;
 use coppice_engine::engine::{Deletion, Opening, Page, Target, Undo, Undoing};
@@ -9,6 +11,8 @@ use coppice_engine::view::{Sent, SessionView, Tokens};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;
+
+pub use secrets::*;
 
 type Answer<T> = Result<T, Failed>;
 

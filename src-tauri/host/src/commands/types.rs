@@ -1,5 +1,7 @@
 //! What the commands take and answer. The window's TypeScript is made from these.
 
+mod secrets;
+
 use coppice_engine::budget::Spent as LimitUse;
 use coppice_engine::config::{Limits, Notices};
 use coppice_engine::engine::ModelView;
@@ -7,6 +9,7 @@ use coppice_engine::error::{Code, Error};
 use coppice_engine::event::{Decision, Mode, Receipt, Route, TreeLimits};
 use coppice_engine::id::{AskId, CallId, SessionId, TaskId};
 use coppice_engine::view::{AllowanceView, AskView, SessionView, TaskView, Tokens};
+pub use secrets::*;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use ts_rs::TS;

@@ -1,9 +1,11 @@
 //! What can go wrong on the way, in words for people and as what may be done about it. The key is never among the
 //! words, also when the server repeats it.
 
+use crate::keys::ending;
 use crate::llm::{Failure, FailureKind};
 use reqwest::StatusCode;
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -47,7 +49,7 @@ pub struct Place {
     /// The name that the server knows the model by.
     pub model: String,
     /// The key.
-    pub key: Option<String>,
+    pub key: Option<SecretString>,
 }
 
 impl Fault {
@@ -223,9 +225,7 @@ impl Place {
 
     fn key_words(&self) -> String {
         match &self.key {
-            // A short key is not shown in part: its end would be too much of it.
-            Some(key) if key.len() >= 12 && key.is_ascii() => format!("The key ending {}", &key[key.len() - 4..]),
-            Some(_) => "The key".to_owned(),
+            Some(key) => ending(key).map_or_else(|| "The key".to_owned(), |end| format!("The key ending {end}")),
             None => "A request without a key".to_owned(),
         }
     }
@@ -233,7 +233,7 @@ impl Place {
     /// A server's words made fit to be shown: one line, no control characters, not long, without the key.
     fn clean(&self, text: &str) -> String {
         let text = match &self.key {
-            Some(key) => text.replace(key.as_str(), "[key]"),
+            Some(key) => text.replace(key.expose_secret(), "[key]"),
             None => text.to_owned(),
         };
         let text: String = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c }).collect();

@@ -36,6 +36,8 @@ pub struct BackgroundEnd {
     pub ended: Option<Ended>,
     /// Whether it was cancelled.
     pub cancelled: bool,
+    /// How many secrets were taken out of its output.
+    pub masked: u64,
 }
 
 /// Starts `plan` with its output in a new log in the folder `dir` that keeps at most `bound` bytes. When `cancel` fires,
@@ -58,6 +60,7 @@ pub async fn start_background(
 
 async fn attend(mut tree: Tree, log: OutputLog, cancel: CancellationToken, grace: Duration) -> BackgroundEnd {
     let mut output = tree.take_output();
+    let masked = tree.masked();
     let mut open = true;
     let cancelled = {
         let mut gone = pin!(tree.gone());
@@ -89,7 +92,7 @@ async fn attend(mut tree: Tree, log: OutputLog, cancel: CancellationToken, grace
     let finished = log.clone();
     Scope::blocking(move || finished.finish()).await;
     let exit = exited.now_or_never().and_then(Result::ok);
-    BackgroundEnd { exit, ended, cancelled }
+    BackgroundEnd { exit, ended, cancelled, masked: masked() }
 }
 
 async fn drain(output: &mut mpsc::Receiver<Vec<u8>>, log: &OutputLog) {
