@@ -1456,6 +1456,78 @@ ask: AskId,
  * Client-minted.
  */
 key: string, };
+export type KeyPlace = "environment" | "keyring" | "file" | "memory";
+export type KeyView = { 
+/**
+ * Its name.
+ */
+name: string, 
+/**
+ * The models that use it.
+ */
+models: Array<string>, 
+/**
+ * Where it is; none when it is nowhere.
+ */
+place: KeyPlace | null, 
+/**
+ * Its last four characters; none of a short key.
+ */
+ending: string | null, 
+/**
+ * Why it could not be looked for everywhere.
+ */
+problem: string | null, };
+export type KeysArgs = { 
+/**
+ * Whether to try the keyring: something is kept in it, read and removed. The system may ask the person to unlock it.
+ */
+probe?: boolean, };
+export type Keys = { 
+/**
+ * The keys that the configuration names.
+ */
+keys: Array<KeyView>, 
+/**
+ * Whether the keyring works, for people; none when it was not tried.
+ */
+keyring: string | null, };
+export type SetKeyArgs = { 
+/**
+ * The name of the key, as `key_env` gives it.
+ */
+name: string, 
+/**
+ * Where it is kept: `keyring`, `file`, which is a yes to a file that holds it unencrypted, or `memory`.
+ */
+where: KeyPlace, 
+/**
+ * The key itself. It is told to nobody.
+ */
+secret: string, 
+/**
+ * Minted by the client.
+ */
+key: string, };
+export type RemoveKeyArgs = { 
+/**
+ * The name of the key.
+ */
+name: string, 
+/**
+ * Minted by the client.
+ */
+key: string, };
+export type RemovedKey = { 
+/**
+ * Where it was.
+ */
+from: Array<KeyPlace>, };
+export type Diagnostics = { 
+/**
+ * The report, to be shown to others: no keys, no words of sessions, no name of the person.
+ */
+text: string, };
 export type About = { 
 /**
  * The version of Coppice.
@@ -1713,6 +1785,14 @@ export interface Commands {
   allowances: { args: Nothing; ok: Allowances };
   /** Takes such an allowance back. */
   disallow: { args: DisallowArgs; ok: Nothing };
+  /** Where the keys of models are; no secrets. */
+  keys: { args: KeysArgs; ok: Keys };
+  /** Keeps the key of a model server. */
+  set_key: { args: SetKeyArgs; ok: Nothing };
+  /** Removes such a key. */
+  remove_key: { args: RemoveKeyArgs; ok: RemovedKey };
+  /** A report about this machine and this process, without secrets. */
+  diagnostics: { args: Nothing; ok: Diagnostics };
   /** Version, folders, and what is to be known at the start. */
   about: { args: Nothing; ok: About };
   /** Puts a session with all below it out of the way, or brings it back. */

@@ -48,7 +48,9 @@ pub(super) fn event(mask: &Mask, event: &Event) -> Event {
         Event::ToolFinished { text, detail, .. } => {
             let found = mask.clean(text);
             let facts = mask.value(detail);
-            note(detail, found.max(facts));
+            // The facts repeat what the text says; where it says nothing of it they count.
+            let told = found > 0 || detail.get(MASKED).is_some();
+            note(detail, if told { found } else { facts });
         }
         Event::Asked { action, allows, said, reason, .. } => {
             act(mask, action);
