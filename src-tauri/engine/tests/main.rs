@@ -18,6 +18,7 @@ mod floods;
 mod folds;
 mod fork;
 mod full;
+mod keys;
 mod lab;
 mod laws;
 mod mask;

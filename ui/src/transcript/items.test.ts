@@ -134,6 +134,8 @@ describe("a call says what it came to", () => {
     ["bash", result("", { ok: false, detail: { exit: 101 }, ms: 400 }), "bad:exit 101 0.4 s"],
     ["bash", result("", { ok: false, detail: null, ms: 400 }), "bad:failed 0.4 s"],
     ["bash", result("", { ok: false, detail: { exit: null, cut_off: true }, ms: 400 }), "cut off 0.4 s"],
+    ["bash", result("", { detail: { exit: 0, masked: 2 }, ms: 400 }), "exit 0 2 secrets were masked 0.4 s"],
+    ["read_file", result("", { detail: { lines: 3, masked: 1 } }), "3 lines 1 secret was masked"],
     ["edit_file", result("", { detail: { added: 42, removed: 16 } }), "add:+42 del:−16"],
     ["write_file", result("", { detail: { added: 190, removed: 0 } }), "add:+190"],
     ["read_file", result("", { detail: { lines: 418, added: 0, removed: 0 } }), "418 lines"],

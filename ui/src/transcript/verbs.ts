@@ -107,6 +107,10 @@ export function factsOf(row: ToolRow): Fact[] {
   } else if (lines != null) {
     facts.push({ text: count(lines, "line") });
   }
+  const masked = fact(row, "masked");
+  if (masked != null && masked > 0) {
+    facts.push({ text: `${count(masked, "secret")} ${masked === 1 ? "was" : "were"} masked` });
+  }
   if (runs(row.tool) || facts.length === 0) facts.push({ text: took(result.ms) });
   return facts;
 }

@@ -169,6 +169,12 @@ fn tool_text(tool: &ToolRow) -> String {
         Some(result) if result.ok => text::duration(result.ms),
         Some(result) => format!("failed: {}", text::line(&result.text, 120)),
     };
+    let masked = tool.result.as_ref().and_then(|result| result.detail["masked"].as_u64());
+    let end = match masked {
+        Some(1) => format!("{end}, 1 secret was masked"),
+        Some(masked) => format!("{end}, {masked} secrets were masked"),
+        None => end,
+    };
     format!("{} {} ({end})", tool.tool, text::line(&tool.target, 100))
 }
 
