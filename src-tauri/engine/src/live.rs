@@ -234,4 +234,18 @@ mod tests {
         assert_eq!(told(&mut early), Some((7, " two".to_owned())));
         assert_eq!(told(&mut early), None);
     }
+
+    #[test]
+    fn a_key_that_streams_in_pieces_is_never_shown_and_is_kept_for_the_log_to_mask() {
+        let live = Live::new(Env::system(), watch::channel(0).0, Mask::default());
+        let (mut seen, mut shown) = (Seen::default(), String::new());
+        let text = "The key is sk-Ab3dEf6hIj9kLm2nOp5qRs8tUv1w, is it?";
+        for piece in text.as_bytes().chunks(3) {
+            live.delta(Delta::Text { index: 0, text: String::from_utf8(piece.to_vec()).unwrap() });
+            shown.extend(live.since(&mut seen, |_| false).into_iter().map(|view| view.blocks[0].text.clone()));
+            assert!(!shown.contains("Ab3"), "{shown}");
+        }
+        assert_eq!(shown, "The key is [masked secret], is it?");
+        assert_eq!(live.partial(), [Block::Text { text: text.to_owned() }]);
+    }
 }

@@ -347,3 +347,22 @@ async fn a_command_that_only_reads_runs_without_a_question() {
     }
     assert_eq!(lab.engine.asks(true).await.unwrap(), []);
 }
+
+#[tokio::test]
+async fn a_command_with_a_key_in_it_is_asked_without_it_and_runs_with_it_and_cannot_be_allowed_for_good() {
+    let lab = Lab::new().await;
+    let secret = "ghp_Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4zAb3d";
+    let login = || call("bash", json!({ "command": format!("echo {secret} > login; wc -c < login") }));
+    lab.script("root", vec![vec![login()], vec![say("done")]]);
+    let root = asking(&lab).await;
+    let ask = until_asked(&lab, 1).await.remove(0);
+    let text = "echo [masked secret] > login; wc -c < login".to_owned();
+    assert_eq!((ask.action.clone(), ask.allows.clone()), (Action::Command { text, background: false }, None));
+    answer(&lab, &ask, Decision::Once).await;
+    lab.rest(&root).await;
+    assert_eq!(std::fs::read_to_string(lab.cwd.join("login")).unwrap().trim(), secret);
+    let (ok, said) = results(lab.requests(&root).last().unwrap()).pop().unwrap();
+    assert!(ok && said.starts_with("41\n"), "{said}");
+    let events = lab.engine.events(&root, 0, 100).await.unwrap();
+    assert!(!format!("{events:?}").contains(secret));
+}
