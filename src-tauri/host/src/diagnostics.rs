@@ -1,12 +1,12 @@
 //! A report about this machine and this process, to be shown to others: versions, what works and what does not, limits and
 //! counts. No key, no word of a session, no name of the person or of a folder below their home.
 
-use crate::commands::Failed;
 use crate::display;
 use crate::host::Host;
 use crate::text;
 use coppice_engine::engine::ModelView;
 use coppice_engine::env;
+use coppice_engine::error::Result;
 use coppice_engine::keys::KeyView;
 use coppice_engine::process::Support;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ pub fn row(name: &str, found: &str) -> String {
 }
 
 /// The report.
-pub async fn text(host: &Host) -> Result<String, Failed> {
+pub async fn text(host: &Host) -> Result<String> {
     let engine = &host.engine;
     let mut rows = vec![row(
         "version",
