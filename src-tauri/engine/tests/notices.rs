@@ -437,3 +437,20 @@ async fn the_reason_of_a_stop_by_the_person_reaches_the_owner_as_quoted_text() {
     );
     assert_eq!(told.matches(&notice).count(), 1, "{told}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_quit_ends_wakes_nobody() {
+    for round in 0..8 {
+        let mut lab = Lab::new().await;
+        lab.script("root", vec![vec![delegate("one", "work")], vec![say("started")], vec![say("so")]]);
+        lab.script("one", vec![vec![gate("one")]]);
+        let root = lab.prompted("go").await;
+        lab.until(&root, turn_ended).await;
+        lab.reached("one").await;
+        // A turn is about to end when the quit begins.
+        lab.engine.prompt(&root, "so?".into(), &key()).await.unwrap();
+        lab.restart().await;
+        let turns = lab.events(&root).await.iter().filter(|at| matches!(at.event, Event::TurnStarted { .. })).count();
+        assert_eq!(turns, 2, "round {round}: {:#?}", lab.events(&root).await);
+    }
+}

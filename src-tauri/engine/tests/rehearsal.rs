@@ -220,7 +220,9 @@ fn real(name: &str, args: &Value) -> (String, bool) {
         ("grep", Some(r"\b(TODO|FIXME|XXX)\b"), _) => "src/lib.rs:12: // TODO wake up\n".to_owned(),
         ("grep", Some(pattern), _) => format!("src/lib.rs:7: {pattern} is here\n"),
         ("read_file", _, Some(path)) => format!("1\ttext of {path}\n"),
-        ("bash", ..) if args["command"].as_str().unwrap().contains("size +=") => shell("30 files, 2345678 bytes"),
+        ("bash", ..) if args["command"].as_str().unwrap().contains("# How many files, and how large") => {
+            shell("30 files, 2345678 bytes")
+        }
         ("bash", ..) if args["command"].as_str().unwrap().contains("wc -c") => {
             shell("  900 ./big.bin\n  700 ./Cargo.toml\n(The first 2 of 30.)")
         }
@@ -292,7 +294,9 @@ async fn what_a_tool_says_about_its_answer_is_not_counted_as_found() {
         }
         ("grep", _) => ("No line in this folder matches x\n(3 files or folders could not be read.)\n".into(), true),
         (_, Some(git)) if git.contains("git status") => ("Not a git repository.\n[exit 0 in 0.0 s]".into(), true),
-        (_, Some(count)) if count.contains("size +=") => ("0 files, 0 bytes\n[exit 0 in 0.0 s]".into(), true),
+        (_, Some(count)) if count.contains("# How many files, and how large") => {
+            ("0 files, 0 bytes\n[exit 0 in 0.0 s]".into(), true)
+        }
         _ => ("(no output)\n[exit 0 in 0.0 s]".to_owned(), true),
     };
     let model = Rehearsal::tour(0.0);

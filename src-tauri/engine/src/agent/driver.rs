@@ -224,6 +224,10 @@ impl Driver {
     /// A turn that a notice starts, if one is owed and the owner may be woken.
     async fn may_wake(&mut self) -> Option<Turn> {
         self.agent.rest(self.budget_left());
+        if self.shared.closing.load(Ordering::Acquire) {
+            // What a quit ends is told when the session is next at work.
+            return None;
+        }
         match self.shared.log.owed(&self.place.session).await {
             Ok(owed) if !self.agent.would_wake(&owed) => None,
             Ok(_) => {
