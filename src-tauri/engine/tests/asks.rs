@@ -366,3 +366,96 @@ async fn a_command_with_a_key_in_it_is_asked_without_it_and_runs_with_it_and_can
     let events = lab.engine.events(&root, 0, 100).await.unwrap();
     assert!(!format!("{events:?}").contains(secret));
 }
+
+#[tokio::test]
+async fn a_stop_takes_back_what_was_asked_before_a_restart() {
+    let mut lab = Lab::new().await;
+    lab.script("root", vec![vec![touch("a")], vec![say("done")]]);
+    let root = asking(&lab).await;
+    until_asked(&lab, 1).await;
+    lab.restart().await;
+    until_asked(&lab, 1).await;
+    lab.engine.stop(Target::Branch(root.clone()), None, false, &key()).await.unwrap();
+    assert_eq!(lab.engine.asks(false).await.unwrap(), []);
+    assert_eq!(lab.engine.session(&root).await.unwrap().needs_you, 0);
+}
+
+#[tokio::test]
+async fn leave_that_was_given_after_a_restart_holds_only_where_the_path_led_when_it_was_asked() {
+    let mut lab = Lab::new().await;
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::create_dir(lab.cwd.join("out")).unwrap();
+    let write = || call("write_file", json!({ "path": "out/x", "content": "x" }));
+    lab.script("root", vec![vec![write()], vec![write()], vec![say("done")]]);
+    let root = asking(&lab).await;
+    until_asked(&lab, 1).await;
+    lab.restart().await;
+    std::fs::remove_dir(lab.cwd.join("out")).unwrap();
+    std::os::unix::fs::symlink(outside.path(), lab.cwd.join("out")).unwrap();
+    let ask = until_asked(&lab, 1).await.remove(0);
+    answer(&lab, &ask, Decision::Once).await;
+    let again = until_asked(&lab, 1).await.remove(0);
+    assert_eq!(again.reason.rule, Rule::Outside);
+    assert!(!outside.path().join("x").exists());
+    lab.engine.stop(Target::Branch(root), None, false, &key()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_decision_that_cannot_wake_its_session_is_told_when_it_is_next_at_work() {
+    let mut lab = Lab::new().await;
+    lab.script("root", vec![vec![delegate("one", "write")], vec![say("started")], vec![say("so")]]);
+    lab.script("one", vec![vec![touch("a")], vec![say("went on")]]);
+    let root = asking(&lab).await;
+    until_asked(&lab, 1).await;
+    lab.restart().await;
+    let ask = until_asked(&lab, 1).await.remove(0);
+    // Its folder is away for the moment.
+    let away = lab.cwd.with_extension("away");
+    std::fs::rename(&lab.cwd, &away).unwrap();
+    lab.engine.answer(&ask.id, Decision::Deny, Some("leave it".into()), &key()).await.unwrap();
+    std::fs::rename(&away, &lab.cwd).unwrap();
+    let child = lab.child("one").await.id;
+    lab.engine.send(&child, "go on".into(), None, &key()).await.unwrap();
+    lab.rest(&root).await;
+    let told = user_texts(lab.requests(&child).last().unwrap()).join("\n");
+    assert!(told.contains("did not allow") && told.contains("leave it"), "{told}");
+}
+
+#[tokio::test]
+async fn a_search_starts_in_the_folders_that_its_pattern_names_and_passes_by_what_is_kept_of_others() {
+    let lab = Lab::new().await;
+    std::fs::create_dir(lab.cwd.join("src")).unwrap();
+    std::fs::write(lab.cwd.join("src/lib.rs"), "fn here() {}\n").unwrap();
+    let look = vec![call("glob", json!({ "pattern": "src/**/*.rs" })), call("grep", json!({ "pattern": "here" }))];
+    lab.script("root", vec![look, vec![say("done")]]);
+    for mode in [Mode::ReadOnly, Mode::Full] {
+        let root = lab.root_in(mode).await;
+        lab.engine.prompt(&root, "go".into(), &key()).await.unwrap();
+        lab.rest(&root).await;
+        let told = results(lab.requests(&root).last().unwrap());
+        assert!(told.iter().all(|(ok, text)| *ok && text.contains("src/lib.rs")), "{mode:?} {told:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_person_is_shown_the_whole_change_where_it_stands_in_the_file() {
+    let lab = Lab::new().await;
+    let lines: Vec<String> = (1..=900).map(|n| format!("line {n}\n")).collect();
+    std::fs::write(lab.cwd.join("f"), lines.concat()).unwrap();
+    let edit = call("edit_file", json!({ "path": "f", "old": "line 500\n", "new": "x\n" }));
+    let long = call("write_file", json!({ "path": "g", "content": "y\n".repeat(20_000) }));
+    lab.script("root", vec![vec![call("read_file", json!({ "path": "f" })), edit, long], vec![say("done")]]);
+    let root = asking(&lab).await;
+    let asks = until_asked(&lab, 2).await;
+    let diffs: Vec<&str> = asks
+        .iter()
+        .map(|ask| match &ask.action {
+            Action::Write { diff, .. } => diff.as_str(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let of = |name: &str| diffs.iter().find(|diff| diff.contains(name)).copied().unwrap();
+    assert!(of("-line 500").starts_with("@@ -497,"), "{}", of("-line 500"));
+    assert_eq!(of("+y").matches("+y").count(), 20_000);
+    lab.engine.stop(Target::Branch(root), None, false, &key()).await.unwrap();
+}

@@ -209,10 +209,12 @@ async fn a_message_gives_a_turn_something_new_to_go_by() {
 async fn a_child_that_its_budget_ends_is_no_success_and_says_why() {
     let lab = limited(|config| config.limits.tokens = 30).await;
     lab.script("root", vec![vec![crate::lab::delegate("one", "look")], vec![gate("child is done"), say("started")]]);
-    lab.script("one", vec![vec![say("found a thing"), look(1)], vec![say("never said")]]);
+    let found = vec![gate("the root asked"), say("found a thing"), look(1)];
+    lab.script("one", vec![found, vec![say("never said")]]);
     let root = lab.prompted("go").await;
     let task = lab.until_tasks(1).await.pop().unwrap();
     lab.reached("child is done").await;
+    lab.open_gate("the root asked");
     let task = lab.engine.wait_task(&task.id, crate::lab::PATIENCE).await.unwrap();
     lab.open_gate("child is done");
     lab.rest(&root).await;

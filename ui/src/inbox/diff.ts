@@ -10,7 +10,7 @@ export type DiffLine = {
 export type Diff = { lines: DiffLine[]; added: number; removed: number; more: boolean };
 
 const HUNK = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@/;
-const MORE = "... (the diff goes on)";
+const MORE = "... (the diff goes on";
 
 export function diffOf(text: string): Diff {
   const diff: Diff = { lines: [], added: 0, removed: 0, more: false };
@@ -29,7 +29,7 @@ export function diffOf(text: string): Diff {
     } else if (line.startsWith(" ")) {
       diff.lines.push({ is: "same", number: now++, text: line.slice(1) });
       old += 1;
-    } else if (line === MORE) {
+    } else if (line.startsWith(MORE)) {
       diff.more = true;
     } else if (line !== "") {
       diff.lines.push({ is: "note", number: null, text: line.replace(/^\\ /, "") });

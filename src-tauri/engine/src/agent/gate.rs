@@ -58,7 +58,8 @@ impl Gate {
         call.leave = self.leave(mode, call);
         let mut judged = Vec::new();
         for action in actions {
-            let (verdict, place) = self.verdict(mode, call, &action).await.map_err(|error| unjudged(&error))?;
+            let (verdict, place, is_shared) =
+                self.verdict(mode, call, &action).await.map_err(|error| unjudged(&error))?;
             judged.extend(place);
             match verdict {
                 Verdict::Free => {}
@@ -77,7 +78,8 @@ impl Gate {
                         session: call.owner.session.clone(),
                         call: call.id.clone(),
                         tool: tool.to_owned(),
-                        allows: allowed(&call.cwd, &action),
+                        // What may undo another's work is looked at each time.
+                        allows: allowed(&call.cwd, &action).filter(|_| !is_shared),
                         action,
                         reason,
                         said: args.get("description").and_then(Value::as_str).map(|said| plain(said, SAID)),
@@ -127,8 +129,14 @@ impl Gate {
         Ok(self.budgets.pause(&root, waiting))
     }
 
-    /// What is decided about an action, with what the person has allowed before, and the place that it holds for.
-    async fn verdict(&self, mode: Mode, call: &Call, action: &Action) -> Result<(Verdict, Option<PathBuf>), Error> {
+    /// What is decided about an action, with what the person has allowed before; the place that it holds for; and whether
+    /// it is asked because others write there too.
+    async fn verdict(
+        &self,
+        mode: Mode,
+        call: &Call,
+        action: &Action,
+    ) -> Result<(Verdict, Option<PathBuf>, bool), Error> {
         let session = &call.owner.session;
         let (fence, cwd) = (self.fence.clone(), call.cwd.clone());
         let look = {
@@ -144,37 +152,42 @@ impl Gate {
         };
         let bare = look.clone();
         let (verdict, place) = Scope::blocking(move || bare(Vec::new())).await;
-        if let (Action::Write { path, .. }, Some(real)) = (action, &place)
-            && mode != Mode::Full
-            && !matches!(verdict, Verdict::Refuse(_))
-            && let Some(shared) = self.shared(call, path, real).await?
-        {
-            // What was allowed before was allowed without this.
-            return Ok((Verdict::Ask(shared), place));
-        }
-        if !matches!(verdict, Verdict::Ask(_)) {
-            return Ok((verdict, place));
-        }
+        let shared = match (action, &place) {
+            (Action::Write { path, .. }, Some(real)) if mode != Mode::Full => self.shared(call, path, real).await?,
+            _ => None,
+        };
+        let is_shared = shared.is_some();
+        let verdict = match (verdict, shared) {
+            (Verdict::Free | Verdict::FreeConfined, Some(shared)) => Verdict::Ask(shared),
+            (Verdict::Ask(reason), Some(shared)) => {
+                Verdict::Ask(Reason { rule: reason.rule, text: format!("{} {}", reason.text, shared.text) })
+            }
+            (verdict, _) => verdict,
+        };
+        let Verdict::Ask(reason) = &verdict else { return Ok((verdict, place, false)) };
+        let what = allowed(&call.cwd, action).filter(|_| !is_shared);
         let allowances = self.log.allowances(session, &call.cwd).await?;
-        if !allowances.is_empty() {
+        // What was allowed before was allowed without knowing who else writes it.
+        if !allowances.is_empty() && !is_shared {
             let given: Vec<_> = allowances.iter().map(|(_, allowance)| allowance.clone()).collect();
             let with = Scope::blocking(move || look(given)).await;
             if !matches!(with.0, Verdict::Ask(_)) {
-                let what = allowed(&call.cwd, action);
                 let by = allowances.iter().find(|(_, allowance)| what.as_ref() == Some(&allowance.what));
                 if let Some((ask, _)) = by {
                     self.log.use_allowance(ask).await?;
                 }
-                return Ok(with);
+                return Ok((with.0, with.1, false));
             }
         }
-        match self.log.owed_leave(session, action).await? {
+        // Leave for one call holds for what was asked, where it led then.
+        let owed = self.log.owed_leave(session, action).await?;
+        match owed.filter(|owed| owed.allows == what && owed.reason.rule == reason.rule) {
             Some(owed) => {
                 let taken = Event::LeaveTaken { ask: owed.id, asked: owed.n, call: call.id.clone() };
                 self.log.append(session, vec![taken]).await?;
-                Ok((Verdict::Free, place))
+                Ok((Verdict::Free, place, false))
             }
-            None => Ok((verdict, place)),
+            None => Ok((verdict, place, is_shared)),
         }
     }
 }

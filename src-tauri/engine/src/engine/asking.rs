@@ -32,9 +32,13 @@ impl Engine {
                 return Err(Error::new(Code::TooLarge, message));
             }
             let (decided, heard) = self.0.asks.answer(ask, decision, note.clone()).await?;
-            // It is decided, whether the session can be woken now or not: it learns it then when it is next at work.
-            if !heard && let Err(error) = self.tell(&decided, decision, key).await {
-                tracing::warn!(%ask, %error, "the session that asked cannot be told now");
+            if !heard {
+                let text = words(&decided, decision);
+                if let Err(error) = self.tell(&decided, text.clone(), key).await {
+                    // It is decided all the same, and the session learns it when it is next at work.
+                    tracing::warn!(%ask, %error, "the session that asked cannot be woken now");
+                    self.0.log.append(&decided.session, vec![Event::Noted { text }]).await?;
+                }
             }
             Ok(decided)
         })
@@ -42,21 +46,7 @@ impl Engine {
     }
 
     /// Tells a session what was decided about a call that has ended, and wakes it.
-    async fn tell(&self, ask: &AskView, decision: Decision, key: &str) -> Result<()> {
-        let what = serde_json::to_string(&ask.action.exact()).unwrap_or_default();
-        let text = match decision {
-            Decision::Once | Decision::Branch | Decision::Always => format!(
-                "[runtime] The person now allows what you asked for before Coppice ended: {what}. It was not done. Call \
-                 the tool again if it is still needed; you are not asked again."
-            ),
-            Decision::Deny | Decision::Later => {
-                let note = ask.note.as_deref().map(|note| format!(" The person said: {note}")).unwrap_or_default();
-                format!(
-                    "[runtime] The person did not allow what you asked for before Coppice ended: {what}. It was not done; \
-                     do not try to get the same done in another way.{note}"
-                )
-            }
-        };
+    async fn tell(&self, ask: &AskView, text: String, key: &str) -> Result<()> {
         let key = Some(format!("{key}/{}", ask.id));
         let record = self.0.log.session(&ask.session).await?;
         folder(Path::new(&record.cwd)).await?;
@@ -69,6 +59,28 @@ impl Engine {
                 let parent = self.0.control.host(&parent).await?;
                 let message = Message { from: Party::Runtime, text, key, expect: None };
                 self.0.control.send(&parent.owner, &ask.session, message).await.map(drop)
+            }
+        }
+    }
+
+    /// Takes back the asks of sessions that are stopped, of calls that have ended: their answers would wake them. A call
+    /// that waits takes its own back.
+    pub(super) async fn withdraw_asks(&self, sessions: &[SessionId]) {
+        for session in sessions {
+            let stale = self.0.log.open_asks(session).await.unwrap_or_else(|error| {
+                tracing::warn!(%session, %error, "open asks cannot be read");
+                Vec::new()
+            });
+            for ask in stale.into_iter().filter(|ask| !ask.waits) {
+                let reason = "its session was stopped".to_owned();
+                let withdrawn = Event::Withdrawn { ask: ask.id, asked: ask.n, reason };
+                let written = self.0.log.append(session, vec![withdrawn]);
+                // A conflict means that it was answered in the same moment.
+                if let Some(Err(error)) = self.0.log.unless_troubled(written).await
+                    && error.code() != Code::Conflict
+                {
+                    tracing::warn!(%session, %error, "an ask cannot be taken back");
+                }
             }
         }
     }
@@ -103,5 +115,23 @@ impl Engine {
             self.0.log.write(vec![entry]).await.map(drop)
         })
         .await
+    }
+}
+
+/// What a session reads of a decision about a call of it that has ended.
+fn words(ask: &AskView, decision: Decision) -> String {
+    let what = serde_json::to_string(&ask.action.exact()).unwrap_or_default();
+    match decision {
+        Decision::Once | Decision::Branch | Decision::Always => format!(
+            "[runtime] The person now allows what you asked for before Coppice ended: {what}. It was not done. Call the \
+             tool again if it is still needed; you are not asked again."
+        ),
+        Decision::Deny | Decision::Later => {
+            let note = ask.note.as_deref().map(|note| format!(" The person said: {note}")).unwrap_or_default();
+            format!(
+                "[runtime] The person did not allow what you asked for before Coppice ended: {what}. It was not done; do \
+                 not try to get the same done in another way.{note}"
+            )
+        }
     }
 }

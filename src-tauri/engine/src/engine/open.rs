@@ -16,6 +16,7 @@ use crate::keys::{KeyStore, Keys, SystemKeyring, VENDORS};
 use crate::llm::Model;
 use crate::log::{Entry, Log};
 use crate::output::Outputs;
+use crate::permission;
 use crate::process::{Confinement, Processes, Support, confine};
 use crate::scope::Scope;
 use crate::subagent::local::Local;
@@ -111,7 +112,10 @@ impl Engine {
                 && Support::here().holds(&Confinement::ReadOnly { folder: folder.clone(), out_of_reach: Vec::new() }),
         };
         let before = Before::new(folder.join("before"));
-        let memory = FileMemory::of(vec![folder.clone()], log.clone(), before.clone());
+        let key_places =
+            fence.home.as_deref().map(|home| permission::keys(&std::fs::canonicalize(home).unwrap_or(home.to_owned())));
+        let key_places = key_places.unwrap_or_default();
+        let memory = FileMemory::of(fence.out_of_reach.clone(), key_places, log.clone(), before.clone());
         let agents = Agents::new(
             env.clone(),
             log.clone(),

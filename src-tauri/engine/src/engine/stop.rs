@@ -61,6 +61,9 @@ impl Engine {
         let inner = &self.0;
         let claims = Claims::new(&inner.ending);
         let mut plan = self.plan(target).await?;
+        if whole(&plan) {
+            self.withdraw_asks(&plan.sessions).await;
+        }
         let mut met = plan.processes(inner).await;
         // What finished work has left is ended too.
         if plan.receipt.ended.is_empty() && (plan.only_turn || met.is_empty()) {

@@ -143,10 +143,11 @@ impl Spot {
     }
 
     fn fill(&self, file: &mut File, content: &[u8], over: Option<&Metadata>) -> Result<Metadata, Missed> {
-        file.write_all(content)?;
+        // First, so that what a private file is to hold is nobody else's to read meanwhile.
         if let Some(over) = over {
             file.set_permissions(over.permissions())?;
         }
+        file.write_all(content)?;
         file.sync_all()?;
         Ok(file.metadata()?)
     }

@@ -12,6 +12,7 @@ use crate::tool::{Call, Outcome, Tool, arguments};
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::path::PathBuf;
 
 /// How many places are named when a text stands in several.
 const MAX_PLACES: usize = 10;
@@ -63,10 +64,21 @@ impl Tool for EditFile {
         }
     }
 
-    async fn actions(&self, _call: &Call, args: &Value) -> Vec<Action> {
-        let Ok(EditArgs { path, old, new, .. }) = arguments(args.clone()) else { return Vec::new() };
-        let diff = Scope::blocking(move || Changes::between(&old, &new).diff).await;
-        vec![Action::Write { path: path.into(), diff }]
+    async fn actions(&self, call: &Call, args: &Value) -> Vec<Action> {
+        let Ok(args) = arguments::<EditArgs>(args.clone()) else { return Vec::new() };
+        let path = PathBuf::from(&args.path);
+        let target = call.cwd.join(&path);
+        let compare = move || {
+            let held = std::fs::metadata(&target).is_ok_and(|found| found.is_file() && found.len() <= WHOLE);
+            let before = if held { std::fs::read_to_string(&target).unwrap_or_default() } else { String::new() };
+            let made = if args.old.is_empty() { None } else { replaced(&before, &args, &args.path).ok() };
+            match made {
+                Some((after, _)) => Changes::to_allow(&before, &after).diff,
+                // It will not be done, as things stand.
+                None => Changes::to_allow(&args.old, &args.new).diff,
+            }
+        };
+        vec![Action::Write { path, diff: Scope::blocking(compare).await }]
     }
 
     async fn run(&self, call: &Call, args: Value) -> Outcome {

@@ -134,7 +134,7 @@ impl Tool for WriteFile {
         let compare = move || {
             let held = std::fs::metadata(&target).is_ok_and(|found| found.is_file() && found.len() <= WHOLE);
             let before = if held { std::fs::read_to_string(&target).unwrap_or_default() } else { String::new() };
-            Changes::between(&before, &args.content).diff
+            Changes::to_allow(&before, &args.content).diff
         };
         vec![Action::Write { path, diff: Scope::blocking(compare).await }]
     }

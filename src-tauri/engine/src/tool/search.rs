@@ -116,7 +116,7 @@ impl Tool for Glob {
     }
 
     async fn actions(&self, _call: &Call, args: &Value) -> Vec<Action> {
-        let start = |args: GlobArgs| Action::Read { path: args.path.unwrap_or_else(|| ".".to_owned()).into() };
+        let start = |args: GlobArgs| Action::Read { path: args.start().into() };
         arguments(args.clone()).map(start).into_iter().collect()
     }
 
@@ -172,15 +172,9 @@ impl Tool for Grep {
 }
 
 fn glob(memory: &FileMemory, call: &Call, args: &GlobArgs) -> Result<Outcome, Outcome> {
-    let (folder, pattern) = split(&args.pattern);
-    let start = match (args.path.as_deref().filter(|path| !path.is_empty()), folder) {
-        (None, "") => ".".to_owned(),
-        (None, folder) => folder.to_owned(),
-        (Some(path), "") => path.to_owned(),
-        (Some(path), folder) => Path::new(path).join(folder).to_string_lossy().into_owned(),
-    };
+    let pattern = split(&args.pattern).1;
     let names = matcher(pattern)?;
-    let place = start_of(memory, call, &start)?;
+    let place = start_of(memory, call, &args.start())?;
     if !place.real.is_dir() {
         return Err(Outcome::fail(format!("{} is a file, not a folder. Read it.", place.shown)));
     }
@@ -273,6 +267,18 @@ impl Walked {
     }
 }
 
+impl GlobArgs {
+    /// Where the search starts: in the leading folders of the pattern, so that nothing else is walked through.
+    fn start(&self) -> String {
+        match (self.path.as_deref().filter(|path| !path.is_empty()), split(&self.pattern).0) {
+            (None, "") => ".".to_owned(),
+            (None, folder) => folder.to_owned(),
+            (Some(path), "") => path.to_owned(),
+            (Some(path), folder) => Path::new(path).join(folder).to_string_lossy().into_owned(),
+        }
+    }
+}
+
 /// A pattern's leading folders that hold no special character, and the rest.
 fn split(pattern: &str) -> (&str, &str) {
     let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
@@ -342,6 +348,8 @@ fn walk(
 ) -> Walked {
     let watch = Watch::new(call);
     let memory = memory.clone();
+    // Who may look where keys are kept was judged by where the search starts.
+    let among_keys = memory.keeps_keys(&place.real);
     let entries = WalkBuilder::new(&place.real)
         .hidden(false)
         .require_git(false)
@@ -349,7 +357,8 @@ fn walk(
         .filter_entry(move |entry| {
             let left_out =
                 entry.file_name() == ".git" || MADE_UP.iter().any(|folder| entry.path() == Path::new(folder));
-            (entry.depth() == 0 || !left_out) && !memory.is_closed(entry.path())
+            let keys = !among_keys && memory.keeps_keys(entry.path());
+            (entry.depth() == 0 || !left_out) && !keys && !memory.is_closed(entry.path())
         })
         .build();
     let mut unreadable = 0;

@@ -197,7 +197,7 @@ impl Dialogue {
             };
         };
         let keys = if ask.allows.is_some() {
-            "a once · b for this branch · A always for exactly this in this folder · d deny, with a word if you like · n not \
+            "a once · b for this branch · always for exactly this in this folder · d deny, with a word if you like · n not \
              now. Then Enter."
         } else {
             "a once · d deny, with a word if you like · n not now. Then Enter."
@@ -304,7 +304,7 @@ fn read(line: &str, for_more: bool) -> Option<(Decision, Option<String>)> {
         _ if !rest.is_empty() => None,
         "a" | "once" => Some((Decision::Once, None)),
         "b" | "B" | "branch" if for_more => Some((Decision::Branch, None)),
-        "A" | "always" if for_more => Some((Decision::Always, None)),
+        "always" if for_more => Some((Decision::Always, None)),
         "n" | "N" | "later" => Some((Decision::Later, None)),
         _ => None,
     }
@@ -376,14 +376,14 @@ mod tests {
         let said = |line: &str| read(line, true);
         assert_eq!(said("a"), Some((Decision::Once, None)));
         assert_eq!(said(" b "), Some((Decision::Branch, None)));
-        assert_eq!((said("A"), said("always")), (Some((Decision::Always, None)), Some((Decision::Always, None))));
+        assert_eq!((said("A"), said("always")), (None, Some((Decision::Always, None))));
         assert_eq!(said("n"), Some((Decision::Later, None)));
         assert_eq!(said("d"), Some((Decision::Deny, None)));
         assert_eq!(said("d use npm"), Some((Decision::Deny, Some("use npm".to_owned()))));
         for unclear in ["", "y", "yes", "a b", "aa", "all of it"] {
             assert_eq!(said(unclear), None, "{unclear:?}");
         }
-        assert_eq!(["a", "b", "A", "d"].map(|line| read(line, false).is_some()), [true, false, false, true]);
+        assert_eq!(["a", "b", "always", "d"].map(|line| read(line, false).is_some()), [true, false, false, true]);
     }
 
     #[test]

@@ -36,6 +36,7 @@ pub struct FileMemory {
 
 struct Inner {
     closed: Vec<PathBuf>,
+    keys: Vec<PathBuf>,
     seen: Mutex<Recent<(SessionId, Key), Stamp>>,
     writers: Mutex<Recent<PathBuf, Vec<Wrote>>>,
     known: Mutex<Known>,
@@ -120,20 +121,22 @@ impl FileMemory {
     /// A memory of nothing, that nothing is kept for. The folders in `closed` are out of reach of every tool that
     /// shares it, whatever link or spelling leads there.
     pub fn new(closed: Vec<PathBuf>) -> Self {
-        Self::made(closed, None)
+        Self::made(closed, Vec::new(), None)
     }
 
     /// The same for the sessions of a store: what they saw and wrote is folded from the log; what stood in a file that
     /// they change is kept in `before`, and written down in the log first.
-    pub fn of(closed: Vec<PathBuf>, log: Log, before: Before) -> Self {
-        Self::made(closed, Some(Books { log, before }))
+    /// A search passes by the places in `keys`.
+    pub fn of(closed: Vec<PathBuf>, keys: Vec<PathBuf>, log: Log, before: Before) -> Self {
+        Self::made(closed, keys, Some(Books { log, before }))
     }
 
-    fn made(closed: Vec<PathBuf>, books: Option<Books>) -> Self {
+    fn made(closed: Vec<PathBuf>, keys: Vec<PathBuf>, books: Option<Books>) -> Self {
         let real = |path: PathBuf| std::fs::canonicalize(&path).unwrap_or(path);
         Self {
             inner: Arc::new(Inner {
                 closed: closed.into_iter().map(real).collect(),
+                keys: keys.into_iter().map(real).collect(),
                 seen: Mutex::default(),
                 writers: Mutex::default(),
                 known: Mutex::default(),
@@ -148,6 +151,11 @@ impl FileMemory {
     pub fn is_closed(&self, path: &Path) -> bool {
         let process = path.starts_with("/proc") && (path.ends_with("environ") || path.ends_with("mem"));
         process || self.inner.closed.iter().any(|closed| path.starts_with(closed))
+    }
+
+    /// Whether `path` is where keys and passwords are kept by convention, or in there.
+    pub fn keeps_keys(&self, path: &Path) -> bool {
+        self.inner.keys.iter().any(|keys| path.starts_with(keys))
     }
 
     /// Forgets what a session has seen.
