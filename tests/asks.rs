@@ -217,3 +217,35 @@ mod terminal {
         terminal.shows("\"kind\":\"turn_ended\"", 1);
     }
 }
+
+/// A command that asks the process that holds the folder for its asks, without the variable that marks it as work, and
+/// prints the answer.
+#[cfg(target_os = "linux")]
+const CALLER: &str = r#"env -u COPPICE_TASK perl -MIO::Socket::UNIX -e '
+    if ($ARGV[0] eq "orphan") {
+        my $parent = $$;
+        exit if fork;
+        select undef, undef, undef, 0.01 while getppid == $parent;
+    }
+    my $socket = IO::Socket::UNIX->new(Peer => "$ENV{COPPICE_DATA}/coppice.sock") or die "no way: $!";
+    print $socket "{\"id\":1,\"cmd\":\"asks\",\"args\":{}}\n";
+    my $answer = <$socket>;
+    open my $file, ">", "answer.new";
+    print $file $answer;
+    close $file;
+    rename "answer.new", "answer";
+' "#;
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_command_that_drops_its_marker_may_not_drive_coppice_either_nor_when_it_has_lost_its_parent() {
+    for how in ["child", "orphan"] {
+        let command = format!("{CALLER}{how}; until [ -e answer ]; do sleep 0.05; done; cat answer");
+        let place = Place::new(json!({ "sessions": { "root": { "steps": [
+            [bash(&command)], [{ "say_result": { "of": "bash" } }],
+        ] } } }));
+        let ran = place.run(["run", "Answer yourself", "--mode", "full"]);
+        assert_eq!(ran.code, Some(0), "{how}: {ran:?}");
+        assert!(ran.out.contains("was started by a session of Coppice"), "{how}: {ran:?}");
+    }
+}

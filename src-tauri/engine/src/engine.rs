@@ -193,6 +193,11 @@ impl Engine {
         self.0.log.check_held()
     }
 
+    /// Whether a process is the work of a session that runs here, as [`Processes::owns`] tells it.
+    pub async fn owns(&self, pid: u32) -> Option<bool> {
+        self.0.processes.owns(pid).await
+    }
+
     /// Why nothing can be kept now, in words for people; none while all is well.
     pub fn trouble(&self) -> Option<String> {
         self.0.log.trouble().borrow().clone()

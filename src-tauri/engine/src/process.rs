@@ -15,6 +15,7 @@
 pub mod confine;
 mod end;
 mod guard;
+mod owned;
 mod table;
 
 use crate::error::{Code, Error, Result};

@@ -131,6 +131,13 @@ mod unix {
     /// The longest path that fits a socket's address everywhere.
     const MAX_ADDRESS: usize = 100;
 
+    const MARKED: &str = "This command is the work of a session of Coppice (COPPICE_TASK is set), and no session may \
+                          drive Coppice. Nothing was done.";
+    const OWNED: &str = "This command was started by a session of Coppice, and no session may drive Coppice. Nothing \
+                         was done.";
+    const UNKNOWN: &str = "Who started this command cannot be read from /proc, and no session of Coppice may drive \
+                           Coppice. Nothing was done. Run it in a terminal of your own, as the user who runs Coppice.";
+
     /// The socket's address. A path that is too long for one goes through the opened folder instead; the file must
     /// live as long as the address is used.
     fn address(data: &Path) -> io::Result<(PathBuf, Option<std::fs::File>)> {
@@ -197,8 +204,8 @@ mod unix {
                             let _served = caller;
                             let (input, output) = stream.into_split();
                             let input = BufReader::new(input);
-                            if pid.is_some_and(is_work) {
-                                rpc::refuse(input, output, work_refused()).await;
+                            if let Some(failed) = barred(&host, pid).await {
+                                rpc::refuse(input, output, failed).await;
                             } else {
                                 // A caller that went away is nobody's trouble here.
                                 let _ = rpc::serve(&host, input, output, async {}).await;
@@ -221,21 +228,24 @@ mod unix {
         (peer.uid() == rustix::process::geteuid().as_raw()).then(|| peer.pid())
     }
 
-    /// Whether a process is the work of a session: what a session starts carries this variable. It keeps a model from
-    /// driving Coppice by accident, past its mode and its limits. It does not stop malice: a command can drop the
-    /// variable, as it can do everything else that its user can.
-    fn is_work(pid: i32) -> bool {
-        std::fs::read(format!("/proc/{pid}/environ"))
-            .is_ok_and(|environ| environ.split(|byte| *byte == 0).any(|entry| entry.starts_with(b"COPPICE_TASK=")))
-    }
-
-    fn work_refused() -> Failed {
-        Failed {
-            code: Code::Conflict,
-            message:
-                "This command is the work of a session of Coppice (COPPICE_TASK is set), and no session may drive \
-                      Coppice. Nothing was done."
-                    .to_owned(),
+    /// Why a caller may not drive Coppice: it is the work of a session, or nobody can tell that it is not. A model would
+    /// else answer what it asks itself, and leave its mode and its limits. What a session starts carries a variable;
+    /// what drops it still stands below its guard.
+    pub(super) async fn barred(host: &Host, pid: Option<i32>) -> Option<Failed> {
+        if !cfg!(target_os = "linux") {
+            return None;
+        }
+        let refused = |message: &str| Some(Failed { code: Code::Conflict, message: message.to_owned() });
+        let pid = pid.and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid != 0);
+        let environ = pid.map(|pid| std::fs::read(format!("/proc/{pid}/environ")));
+        let (Some(pid), Some(Ok(environ))) = (pid, environ) else { return refused(UNKNOWN) };
+        if environ.split(|byte| *byte == 0).any(|entry| entry.starts_with(b"COPPICE_TASK=")) {
+            return refused(MARKED);
+        }
+        match host.engine.owns(pid).await {
+            Some(false) => None,
+            Some(true) => refused(OWNED),
+            None => refused(UNKNOWN),
         }
     }
 
@@ -321,5 +331,19 @@ mod tests {
         let short = format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd());
         let _listener = UnixListener::bind(short).unwrap();
         assert_eq!(connect(&deep).await.unwrap().1, Some(std::process::id()));
+    }
+
+    #[tokio::test]
+    async fn a_caller_is_served_unless_nobody_can_tell_who_started_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = Engine::open(dir.path(), Config::default()).await.unwrap();
+        let host = Host::new(engine, dir.path().join("config.toml"), dir.path().to_owned());
+        let mut refused = Vec::new();
+        for pid in [Some(std::process::id().cast_signed()), Some(i32::MAX), Some(0), None] {
+            refused
+                .push(unix::barred(&host, pid).await.is_some_and(|failed| failed.message.contains("cannot be read")));
+        }
+        assert_eq!(refused, [false, true, true, true]);
+        host.leave().await.unwrap();
     }
 }

@@ -17,6 +17,9 @@ const TICK_MS: i64 = 10;
 /// How far two readings of one start time may lie apart: the clock of the boot is corrected while the system runs.
 const START_TOLERANCE_MS: i64 = 2000;
 
+/// How often the line of a process is read while its parents end.
+const LINE_READINGS: usize = 100;
+
 /// How often the table is listed for one look, at most.
 #[cfg(target_os = "linux")]
 const LISTINGS: usize = 12;
@@ -157,6 +160,24 @@ fn own_line(rows: &[Row]) -> BTreeSet<u32> {
         next = if line.insert(pid) { parents.get(&pid).copied() } else { None };
     }
     line
+}
+
+/// A process and everything it descends from, nearest first. The kernel gives a process whose parent ends another one at
+/// once, so a parent that is not there is one that ended since, and the line is read anew, or one that this user may not
+/// see, with which the line ends. None when the process is not there, or its line does not keep still.
+pub(super) fn line(pid: u32) -> Option<Vec<Row>> {
+    'anew: for _ in 0..LINE_READINGS {
+        let mut line = vec![row(pid, 0)?];
+        while let Some(child) = line.last().filter(|row| row.parent != 0) {
+            match row(child.parent, 0) {
+                Some(parent) => line.push(parent),
+                None if row(child.id.pid, u64::MAX).is_some_and(|again| again.parent == child.parent) => break,
+                None => continue 'anew,
+            }
+        }
+        return Some(line);
+    }
+    None
 }
 
 /// Looks again at a process that was told of earlier: it is gone when no process of this pid started then.
