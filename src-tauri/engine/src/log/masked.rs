@@ -111,7 +111,7 @@ fn own(mask: &Mask, text: &mut String) {
 
 fn act(mask: &Mask, action: &mut Action) {
     match action {
-        Action::Command { text, .. } | Action::Write { diff: text, .. } => clean(mask, text),
+        Action::Command { text, .. } | Action::Write { diff: text, .. } => *text = mask.words(text),
         Action::Read { .. } => {}
     }
 }
