@@ -4,7 +4,6 @@
 //! person's answer decides it: no time, no window that closes, no crash. A call that is stopped takes its ask back;
 //! when Coppice ends, the ask stays, and its answer is given to the session when it is next at work.
 
-use crate::action::{Action, Allowed, Reason};
 use crate::error::{Code, Error, Result};
 use crate::event::{Decision, Event};
 use crate::id::{AskId, CallId, SessionId};
@@ -28,25 +27,6 @@ struct Inner {
     closing: AtomicBool,
     /// Why nobody can be asked, when nobody can.
     unattended: OnceLock<String>,
-}
-
-/// A question.
-#[derive(Clone, Debug)]
-pub struct Question {
-    /// The session that asks.
-    pub session: SessionId,
-    /// The call that waits.
-    pub call: CallId,
-    /// Its tool.
-    pub tool: String,
-    /// What it would do.
-    pub action: Action,
-    /// What an answer for more than one call would allow.
-    pub allows: Option<Allowed>,
-    /// Why it is asked.
-    pub reason: Reason,
-    /// What the model says that the call is for.
-    pub said: Option<String>,
 }
 
 /// What a call hears.
@@ -84,17 +64,16 @@ impl Asks {
 
     /// Asks, durably, and waits for the answer. None when the call was stopped first: the ask is taken back then, unless
     /// Coppice is ending.
-    pub async fn ask(&self, question: Question, stop: &CancellationToken) -> Result<Option<Answer>> {
-        let Question { session, call, tool, action, allows, reason, said } = question;
+    pub async fn ask(&self, draft: AskDraft, stop: &CancellationToken) -> Result<Option<Answer>> {
+        let session = draft.session.clone();
         let (tell, mut told) = oneshot::channel();
-        let place = (session.clone(), call.clone());
+        let place = (session.clone(), draft.call.clone());
         let waiting = {
             let mut waiting = lock(&self.0.waiting);
             waiting.insert(place.clone(), tell);
             waiting.keys().filter(|(asker, _)| *asker == session).map(|(_, call)| call.clone()).collect()
         };
         let place = Waiting { asks: self, place };
-        let draft = AskDraft { session: session.clone(), call, tool, action, allows, reason, said };
         let ask = self.0.log.open_ask(draft, waiting).await?;
         tokio::select! {
             biased;

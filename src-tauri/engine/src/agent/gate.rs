@@ -1,12 +1,12 @@
 //! The gate: what a call would do is judged before it does it, and the person is asked where that is needed.
 
 use crate::action::{Action, Reason, Rule};
-use crate::asks::{Answer, Asks, Question};
+use crate::asks::{Answer, Asks};
 use crate::budget::{Budgets, Pause};
 use crate::error::Error;
 use crate::event::{Event, Mode};
 use crate::id::SessionId;
-use crate::log::Log;
+use crate::log::{AskDraft, Log};
 use crate::permission::{Circumstances, Verdict, allowed, judge_place};
 use crate::scope::Scope;
 use crate::text::plain;
@@ -74,7 +74,7 @@ impl Gate {
                     // Those after it do not wait for the person.
                     call.numbered.cancel();
                     let _pause = self.pause(&call.owner.session).await.map_err(|error| unjudged(&error))?;
-                    let question = Question {
+                    let draft = AskDraft {
                         session: call.owner.session.clone(),
                         call: call.id.clone(),
                         tool: tool.to_owned(),
@@ -84,7 +84,7 @@ impl Gate {
                         reason,
                         said: args.get("description").and_then(Value::as_str).map(|said| plain(said, SAID)),
                     };
-                    match self.asks.ask(question, &call.cancel).await.map_err(|error| unjudged(&error))? {
+                    match self.asks.ask(draft, &call.cancel).await.map_err(|error| unjudged(&error))? {
                         Some(Answer::Yes) => {}
                         Some(Answer::No(note)) => return Err(denied(note.as_deref())),
                         None => return Err(Outcome::fail("It was stopped while it waited for the person's leave.")),
