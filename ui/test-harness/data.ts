@@ -190,8 +190,8 @@ export const asks: AskView[] = [
   }),
   ask("ask-2", "beds", 34, {
     tool: "edit_file",
-    action: { kind: "write", path: "../shared/Cargo.toml", diff: DIFF },
-    allows: { kind: "write", path: "/home/me/src/shared/Cargo.toml" },
+    action: { kind: "write", path: "../common/Cargo.toml", diff: DIFF },
+    allows: { kind: "write", path: "/home/me/src/common/Cargo.toml" },
     reason: { rule: "outside", text: "The path leads out of the folder of this session." },
   }),
   ask("ask-3", "manual", 9000, {
@@ -235,7 +235,7 @@ const allowances: AllowanceView[] = [
     ask: "ask-0",
     session: null,
     cwd: "/home/me/src/tidewater",
-    what: { kind: "write", path: "/home/me/src/shared/Cargo.toml" },
+    what: { kind: "write", path: "/home/me/src/common/Cargo.toml" },
     since: NOW - 2 * DAY,
     used: 1,
   },
